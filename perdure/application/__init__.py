@@ -1,0 +1,1 @@
+"""Use cases, the loop, and the ports that they need."""

@@ -127,9 +127,7 @@ class ModelError(PerdureError):
         retry_after: Seconds the provider asked to wait, if it did.
     """
 
-    def __init__(
-        self, message: str, *, kind: str = "transient", retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, kind: str = "transient", retry_after: float | None = None) -> None:
         if kind not in ("transient", "permanent"):
             raise ValueError(f"kind is 'transient' or 'permanent', not {kind!r}")
         super().__init__(message)

@@ -1,0 +1,1 @@
+"""Adapters: the event store, PostgreSQL, models, the command line."""

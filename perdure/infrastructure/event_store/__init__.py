@@ -1,0 +1,1 @@
+"""Events of runs in the `eventsourcing` library."""

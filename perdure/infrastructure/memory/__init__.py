@@ -1,0 +1,1 @@
+"""The ports in memory: for tests, and for runs that need not outlive their process."""

@@ -1,0 +1,42 @@
+"""The port to the event log."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from perdure.domain.events import Event
+
+
+class EventStore(ABC):
+    """Streams of events, one a run, in which each (run id, seq) is written once.
+
+    Calls block; they may come from several threads.
+    """
+
+    @abstractmethod
+    def append(self, events: Sequence[Event]) -> None:
+        """Write the events of one run, all or none; when it returns, they are durable.
+
+        Writing events that stand there already, byte for byte, is a success: their commit had gone
+        through and the answer was lost.
+
+        Raises:
+            perdure.domain.errors.LogConflict: Other events stand at these versions; nothing was written.
+            perdure.domain.errors.LogUnavailable: The store cannot be reached. Whether the events were
+                written is not known; appending the very same again settles it.
+        """
+
+    @abstractmethod
+    def read(self, run_id: str, *, after: int = 0, upto: int | None = None) -> Sequence[Event]:
+        """Return the events of a run with `after < seq <= upto`, in order; none if there is no such run.
+
+        Raises:
+            perdure.domain.errors.NewerLog: An event was written by a newer perdure.
+            perdure.domain.errors.UnreadableEvent: A stored event is broken.
+            perdure.domain.errors.LogUnavailable: The store cannot be reached.
+        """
+
+    @abstractmethod
+    def run_ids(self, *, after: str = "", limit: int = 1000) -> Sequence[str]:
+        """Return ids of runs in the log, in order, from behind `after`."""
