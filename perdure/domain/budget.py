@@ -31,7 +31,6 @@ class Budget(Value):
 
     def extended(self, by: Budget) -> Budget:
         """Return this budget with the other's amounts added; what has no limit stays without."""
-
         return Budget(
             steps=_total(self.steps, by.steps),
             tokens=_total(self.tokens, by.tokens),

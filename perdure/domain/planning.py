@@ -204,7 +204,12 @@ class Plan:
         )
 
     def _escalate_calls(self) -> Move:
-        reasons = "; ".join(f"{call.call_id} ({call.name}): {why}" for call, why in self._for_a_person)
+        reasons = "; ".join(
+            f"{call.call_id} ({call.name}): {call.doubt or 'crash'}"
+            + (f" ({call.doubt_detail})" if call.doubt_detail else "")
+            + f", and {why}"
+            for call, why in self._for_a_person
+        )
         return self._escalate(
             "calls_in_doubt",
             f"Started, and the end was not seen: {reasons}.",

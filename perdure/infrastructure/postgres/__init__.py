@@ -1,0 +1,1 @@
+"""PostgreSQL: the server, leases, the clock."""

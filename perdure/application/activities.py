@@ -1,0 +1,233 @@
+"""What a run does in the world: model calls, tools and `verify`. Each ends in a command to the run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import random
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from perdure.application.agent import Agent
+from perdure.application.pinned_tools import PinnedTools
+from perdure.application.ports.boundaries import Boundaries, Boundary
+from perdure.application.ports.clock import Clock
+from perdure.application.ports.model import Model, ModelRequest
+from perdure.application.results import content_of
+from perdure.application.tool_context import ToolContext
+from perdure.domain.calls import ToolCall, idempotency_key_for
+from perdure.domain.errors import ModelError, OwnershipLost, ToolError
+from perdure.domain.events import DoubtReason
+from perdure.domain.run import AgentRun
+from perdure.domain.state import RunState
+from perdure.domain.tools import Policy, Verdict
+
+log = logging.getLogger("perdure")
+
+Command = Callable[[AgentRun], None]
+"""What an activity brought back, as a command to the run."""
+
+
+def nothing(run: AgentRun) -> None:
+    """Command nothing."""
+
+
+class Activities:
+    """The model calls and tools of one run."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        model: Model,
+        tools: PinnedTools,
+        clock: Clock,
+        boundaries: Boundaries,
+        require_ownership: Callable[[], None],
+    ) -> None:
+        self._agent = agent
+        self._model = model
+        self._tools = tools
+        self._clock = clock
+        self._boundaries = boundaries
+        self._require_ownership = require_ownership
+
+    async def ask_model(self, state: RunState) -> Command:
+        """Make the model call that is due."""
+        step, seen = state.steps + 1, state.version
+        request = ModelRequest(
+            run_id=state.run_id,
+            step=step,
+            prompt=state.pins.prompt,
+            messages=state.messages(),
+            tools=state.pins.tools,
+            timeout=self._agent.model_timeout,
+        )
+        self._boundaries.reached(Boundary.BEFORE_MODEL, state.run_id, str(step))
+        try:
+            async with asyncio.timeout(self._agent.model_timeout):
+                reply = await self._model.respond(request)
+        except ModelError as error:
+            return self._model_failure(state, error)
+        except Exception as error:  # noqa: BLE001 - whatever a model raises, the run goes on
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return self._model_failure(state, ModelError(what))
+        self._boundaries.reached(Boundary.AFTER_MODEL, state.run_id, str(step))
+        return lambda run: run.respond(reply, seen=seen, now=self._clock.now())
+
+    def _model_failure(self, state: RunState, error: ModelError) -> Command:
+        limits = self._agent.limits
+        attempt = (state.trouble.attempt if state.trouble is not None else 0) + 1
+        retry_at: datetime | None = None
+        if error.kind == "transient" and attempt < limits.model_attempts:
+            jitter = random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+            wait = max(limits.delay(attempt) * jitter, timedelta(seconds=error.retry_after or 0))
+            retry_at = self._clock.now() + wait
+        failure = "transient" if error.kind == "transient" else "permanent"
+        return lambda run: run.model_failed(failure, str(error), retry_at=retry_at, now=self._clock.now())
+
+    async def run_tool(self, state: RunState, call: ToolCall) -> Command:
+        """Run a started call to its end, and say what is known of it then."""
+        call_id = call.call_id
+        tool = self._tools.find(call.name)
+        if tool is None:  # the plan starts no tool that is not there
+            return self._doubt(call, "exception", "its tool is not registered")
+        self._boundaries.reached(Boundary.BEFORE_TOOL, state.run_id, call_id)
+        context = self._context(state, call)
+        arguments = {**tool.bind(call.arguments), **dict.fromkeys(tool.context_names, context)}
+        try:
+            async with asyncio.timeout(call.timeout):
+                result = await invoke(tool.function, arguments, f"{state.run_id} {call_id}")
+        except OwnershipLost:
+            raise
+        except ToolError as error:
+            message = str(error) or "The tool failed and gave no reason."
+            return lambda run: run.call_failed(call_id, message, self._clock.now())
+        except TimeoutError as error:
+            return self._unseen(call, "timeout", _described(error, f"no end within {call.timeout:g} s"))
+        except OSError as error:
+            return self._unseen(call, "lost_connection", _described(error))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return self._unseen(call, "cancelled", "the tool cancelled itself")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the end of the call was not seen
+            return self._unseen(call, "exception", _described(error))
+        self._boundaries.reached(Boundary.AFTER_TOOL, state.run_id, call_id)
+        content = content_of(result)
+        return lambda run: run.call_succeeded(call_id, content, self._clock.now())
+
+    async def verify(self, state: RunState, call: ToolCall) -> Command:
+        """Ask `verify` about a call in doubt; whatever goes wrong there means unknown."""
+        call_id = call.call_id
+        tool = self._tools.find(call.name)
+        verdict = Verdict.unknown(evidence="there is no verify to ask")
+        if tool is not None and tool.verify is not None:
+            self._boundaries.reached(Boundary.BEFORE_VERIFY, state.run_id, call_id)
+            context = self._context(state, call)
+            names = tool.verify_context_names
+            arguments = {**tool.bind(call.arguments), **dict.fromkeys(names, context)}
+            try:
+                async with asyncio.timeout(tool.contract.timeout):
+                    found = await invoke(tool.verify, arguments, f"verify {state.run_id} {call_id}")
+                verdict = _verdict(found)
+            except OwnershipLost:
+                raise
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - it means unknown
+                verdict = Verdict.unknown(evidence=f"verify raised {_described(error)}")
+            self._boundaries.reached(Boundary.AFTER_VERIFY, state.run_id, call_id)
+        content = content_of(verdict.result)
+        return lambda run: run.call_verified(call_id, verdict, self._clock.now(), content)
+
+    def timeout_of_verify(self, call: ToolCall) -> float:
+        """Return how many seconds `verify` may take for this call."""
+        tool = self._tools.find(call.name)
+        return tool.contract.timeout if tool is not None else 0.0
+
+    def _context(self, state: RunState, call: ToolCall) -> ToolContext:
+        return ToolContext(
+            run_id=state.run_id,
+            call_id=call.call_id,
+            attempt=call.attempt,
+            idempotency_key=idempotency_key_for(state.run_id, call.call_id),
+            tenant=state.tenant,
+            deadline=state.deadline,
+            _require_ownership=self._require_ownership,
+        )
+
+    def _unseen(self, call: ToolCall, why: DoubtReason, detail: str) -> Command:
+        contract = self._tools.contract(call.name)
+        now_stricter = contract.policy if contract is not None else Policy.ESCALATE_IF_UNKNOWN
+        if Policy.stricter(call.policy, now_stricter) is Policy.RERUN:
+            return lambda run: run.call_failed(call.call_id, detail, self._clock.now())
+        return self._doubt(call, why, detail)
+
+    def _doubt(self, call: ToolCall, why: DoubtReason, detail: str) -> Command:
+        return lambda run: run.call_in_doubt(call.call_id, why, self._clock.now(), detail)
+
+
+async def invoke(function: Callable[..., Any], arguments: Mapping[str, object], what: str) -> object:
+    """Call a sync or async function; a sync one gets a thread of its own.
+
+    A thread cannot be cancelled: when nobody waits for it any more it is left to end, and what it brings
+    then is logged and dropped.
+    """
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
+    ):
+        return await function(**arguments)
+    outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=context.run,
+        args=(_call_and_tell, outcome, function, arguments, what),
+        name=f"perdure {what}",
+        daemon=True,
+    )
+    thread.start()
+    result = await outcome
+    return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
+
+
+def _call_and_tell(
+    outcome: asyncio.Future[object],
+    function: Callable[..., object],
+    arguments: Mapping[str, object],
+    what: str,
+) -> None:
+    result: object = None
+    error: BaseException | None = None
+    try:
+        result = function(**arguments)
+    except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
+        # A future refuses StopIteration, which would leave whoever waits waiting for ever.
+        error = RuntimeError(f"it raised {raised!r}") if isinstance(raised, StopIteration) else raised
+
+    def tell() -> None:
+        if outcome.done():
+            ending = "raised" if error is not None else "returned"
+            log.warning("%s %s when nobody waited any more: dropped", what, ending)
+        elif error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(result)
+
+    try:
+        outcome.get_loop().call_soon_threadsafe(tell)
+    except RuntimeError:
+        log.warning("%s ended after its process had stopped waiting: dropped", what)
+
+
+def _verdict(found: object) -> Verdict:
+    if isinstance(found, Verdict):
+        return found
+    return Verdict.unknown(evidence=f"verify returned {type(found).__name__}, not a Verdict")
+
+
+def _described(error: BaseException, otherwise: str = "") -> str:
+    text = str(error) or otherwise
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,186 @@
+"""The loop: the one path of fresh and resumed runs.
+
+It asks the run what it needs, gets it, and puts what came back on record together with what follows from
+it. So a step with one tool call takes two commits: the response with the started marker, and the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from perdure.application.activities import Activities, Command, nothing
+from perdure.application.journal import Hold, Journal
+from perdure.application.ports.clock import Clock
+from perdure.domain.calls import CallStatus
+from perdure.domain.errors import OwnershipLost, RunFinished
+from perdure.domain.moves import Act, AskModel, Limits, Move, Rest
+from perdure.domain.run import AgentRun
+from perdure.domain.state import RunState
+from perdure.domain.tools import Toolbox
+
+log = logging.getLogger("perdure")
+
+Key = tuple[str, str, int]
+"""What an activity is for: ("model", "", step), ("tool", call id, attempt), ("verify", call id, asked)."""
+Begin = Callable[[], Coroutine[Any, Any, Command]]
+
+
+class AgentLoop:
+    """Drives one claimed run until it rests."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        activities: Activities,
+        tools: Toolbox,
+        clock: Clock,
+        hold: Hold,
+        limits: Limits,
+        lost: asyncio.Event,
+        *,
+        watch_interval: float = 1.0,
+        patience: float,
+        model_timeout: float,
+    ) -> None:
+        """Prepare to drive.
+
+        Args:
+            journal: The run.
+            activities: Its model and tools.
+            tools: What the plan may ask about them.
+            clock: The store's clock.
+            hold: This worker's hold on the run.
+            limits: How hard to try.
+            lost: Set when the hold is lost.
+            watch_interval: Seconds between looks at what people wrote meanwhile.
+            patience: Seconds beyond an activity's own timeout during which the lease is still renewed.
+            model_timeout: Seconds that a model call may take.
+        """
+        self._journal = journal
+        self._activities = activities
+        self._tools = tools
+        self._clock = clock
+        self._hold = hold
+        self._limits = limits
+        self._lost = lost
+        self._watch_interval = watch_interval
+        self._patience = patience
+        self._model_timeout = model_timeout
+        self._under_way: dict[Key, asyncio.Task[Command]] = {}
+
+    async def drive(self) -> RunState:
+        """Go on until the run rests.
+
+        Raises:
+            OwnershipLost: Another worker took the run, or the lease could not be renewed.
+        """
+        news = asyncio.Event()
+        watcher = asyncio.create_task(self._watch(news))
+        lost = asyncio.create_task(self._lost.wait())
+        command: Command = nothing
+        try:
+            while True:
+                move = await self._decide(command)
+                if isinstance(move, Rest):
+                    return self._journal.state
+                command = await self._perform(move, news, watcher, lost)
+        finally:
+            await _cancelled(watcher, lost, *self._under_way.values())
+
+    async def _decide(self, command: Command) -> Move:
+        def decide(run: AgentRun) -> Move:
+            command(run)
+            return run.advance(self._clock.now(), self._tools, self._limits)
+
+        try:
+            return await self._journal.record(decide)
+        except RunFinished:
+            self._log_dropped(command, "it had ended meanwhile")
+            return Rest()
+        except OwnershipLost:
+            self._log_dropped(command, "another worker took it")
+            raise
+
+    def _log_dropped(self, command: Command, why: str) -> None:
+        if command is not nothing:
+            run_id = self._journal.state.run_id
+            log.warning("run %s: what came back was not recorded: %s (%s)", run_id, why, command)
+
+    async def _perform(
+        self,
+        move: AskModel | Act,
+        news: asyncio.Event,
+        watcher: asyncio.Task[None],
+        lost: asyncio.Task[Any],
+    ) -> Command:
+        wanted = self._wanted(move)
+        for key in self._under_way.keys() - wanted.keys():
+            self._under_way.pop(key).cancel()
+        for key, (begin, _) in wanted.items():
+            if key not in self._under_way:
+                self._under_way[key] = asyncio.create_task(begin())
+        wait = self._seconds_until(move)
+        longest = max((seconds for _, seconds in wanted.values()), default=0.0)
+        self._hold.vouch(max(longest, wait or 0.0) + self._patience)
+
+        heard = asyncio.create_task(news.wait())
+        waiting = {*self._under_way.values(), heard, watcher, lost}
+        try:
+            await asyncio.wait(waiting, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            heard.cancel()
+        news.clear()
+        if lost.done():
+            raise OwnershipLost(f"the lease of run {self._journal.state.run_id!r} was lost")
+        if watcher.done():
+            watcher.result()
+        return self._brought_back()
+
+    def _wanted(self, move: AskModel | Act) -> dict[Key, tuple[Begin, float]]:
+        state, activities = self._journal.state, self._activities
+        if isinstance(move, AskModel):
+            begin = partial(activities.ask_model, state)
+            return {("model", "", move.step): (begin, self._model_timeout)}
+        wanted: dict[Key, tuple[Begin, float]] = {}
+        for call in state.calls.values():
+            if call.status is CallStatus.STARTED:
+                key = ("tool", call.call_id, call.attempt)
+                wanted[key] = (partial(activities.run_tool, state, call), call.timeout)
+            elif call.call_id in move.verify:
+                key = ("verify", call.call_id, call.verifications)
+                timeout = activities.timeout_of_verify(call)
+                wanted[key] = (partial(activities.verify, state, call), timeout)
+        return wanted
+
+    def _seconds_until(self, move: AskModel | Act) -> float | None:
+        if isinstance(move, AskModel) or move.wake_at is None:
+            return None
+        return max(0.0, (move.wake_at - self._clock.now()).total_seconds())
+
+    def _brought_back(self) -> Command:
+        ended = [key for key, task in self._under_way.items() if task.done()]
+        commands = [self._under_way.pop(key).result() for key in ended]
+        if not commands:
+            return nothing
+
+        def all_of_them(run: AgentRun) -> None:
+            for command in commands:
+                command(run)
+
+        return all_of_them
+
+    async def _watch(self, news: asyncio.Event) -> None:
+        while True:
+            await asyncio.sleep(self._watch_interval)
+            if await self._journal.take_in_news():
+                news.set()
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

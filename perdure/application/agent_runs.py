@@ -1,0 +1,344 @@
+"""The use cases: what programs and people do with runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from perdure.application.driver import Driver
+from perdure.application.ids import new_run_id
+from perdure.application.ports.clock import Clock
+from perdure.application.ports.event_store import EventStore
+from perdure.application.ports.leases import Leases
+from perdure.application.registered_agents import RegisteredAgents
+from perdure.application.results import content_of
+from perdure.domain.budget import Budget
+from perdure.domain.errors import (
+    CallAlreadyResolved,
+    CallNotFound,
+    InvalidInput,
+    LogConflict,
+    RunAlreadyStarted,
+    RunNotFound,
+)
+from perdure.domain.events import EscalationResolved, Event, RunStarted
+from perdure.domain.evolution import fold
+from perdure.domain.messages import AssistantMessage, UserMessage
+from perdure.domain.run import AgentRun
+from perdure.domain.state import RunState
+from perdure.domain.tools import Resolution
+
+T = TypeVar("T")
+Input = str | Sequence[UserMessage | AssistantMessage]
+
+
+class AgentRuns:
+    """Starts, drives, inspects and decides about runs. Methods block; any thread may call them."""
+
+    def __init__(
+        self, store: EventStore, leases: Leases, clock: Clock, agents: RegisteredAgents, driver: Driver
+    ) -> None:
+        """Put the use cases on ports; `AgentRuns.connect()` does it for PostgreSQL."""
+        self._store = store
+        self._leases = leases
+        self._clock = clock
+        self._agents = agents
+        self._driver = driver
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop renewing leases and close connections."""
+        self._driver.close()
+
+    # -- programs ----------------------------------------------------------------------------------
+
+    def start(
+        self,
+        agent: str,
+        messages: Input,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        budget: Budget | None = None,
+        labels: Mapping[str, str] | None = None,
+        parent: str | None = None,
+        prompt_version: str | None = None,
+    ) -> str:
+        """Put a run on record; a worker, or `advance()`, then drives it.
+
+        Args:
+            agent: Name of a registered agent.
+            messages: What it is asked: text, or a conversation that ends with the user.
+            run_id: An id of the caller's: starting the same run twice is one run.
+            tenant: Whom the run is for.
+            budget: What the run may use, instead of the agent's default.
+            labels: Words for finding it again.
+            parent: The run that this one belongs to.
+            prompt_version: Which version of the agent, when several are registered; the last one otherwise.
+
+        Returns:
+            The run id.
+
+        Raises:
+            InvalidInput: Something cannot be stored or makes no sense; nothing was written.
+            RunAlreadyStarted: The id is taken by a run that was started with something else.
+            ConfigurationError: No such agent is registered.
+        """
+        definition = self._agents.newest(agent, prompt_version)
+        run_id = new_run_id() if run_id is None else run_id
+        if not re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", run_id):
+            raise InvalidInput(
+                f"{run_id!r} is no run id: letters, digits and . _ : - only, 128 characters at most"
+            )
+        conversation = (UserMessage(text=messages),) if isinstance(messages, str) else tuple(messages)
+        for text in _texts(tenant, parent, labels, conversation):
+            _require_storable(text)
+        run = AgentRun.start(
+            run_id,
+            agent=agent,
+            messages=conversation,
+            pins=definition.pins(),
+            budget=budget if budget is not None else definition.budget,
+            now=self._clock.now(),
+            tenant=tenant,
+            labels=labels,
+            parent=parent,
+        )
+        try:
+            self._store.append(run.pending)
+        except LogConflict:
+            self._require_same_start(run.pending[0])
+        return run_id
+
+    def advance(self, run_id: str) -> RunState:
+        """Claim a run and drive it until it rests; the same loop as a worker's.
+
+        Raises:
+            RunNotFound: There is no such run.
+            RunIsOwned: A worker drives it already.
+            OwnershipLost: Another worker took it over on the way.
+        """
+        return _run_to_end(self._driver.advance(run_id))
+
+    def add_input(self, run_id: str, text: str, *, by: str | None = None) -> RunState:
+        """Tell the agent something more; it is shown at the next model call.
+
+        Raises:
+            RunFinished: The run has ended.
+            InvalidInput: The text cannot be stored.
+        """
+        _require_storable(text)
+        message = UserMessage(text=text)
+        return self._tell(run_id, lambda run: run.add_input(message, self._clock.now(), by))
+
+    # -- people ------------------------------------------------------------------------------------
+
+    def extend_budget(
+        self,
+        run_id: str,
+        *,
+        steps: int | None = None,
+        tokens: int | None = None,
+        wall_clock: timedelta | None = None,
+        by: str,
+        reason: str,
+    ) -> RunState:
+        """Allow a run more; a run that was stopped by its budget can then go on.
+
+        Raises:
+            RunFinished: The run has ended.
+            InvalidInput: Nothing is added, or to a limit that the run does not have.
+        """
+        _require_decider(by, reason)
+        try:
+            more = Budget(steps=steps, tokens=tokens, wall_clock=wall_clock)
+        except ValueError as error:
+            raise InvalidInput("a budget is extended by amounts above zero") from error
+        return self._tell(
+            run_id, lambda run: run.extend_budget(more, self._clock.now(), by=by, reason=reason)
+        )
+
+    def resolve(
+        self, run_id: str, call_id: str | None, resolution: Resolution, *, by: str, reason: str
+    ) -> RunState:
+        """Decide about a call in doubt; or, with no call id, about a run that waits for a person.
+
+        Args:
+            run_id: The run.
+            call_id: The call; `None` for the run itself.
+            resolution: `Resolution.succeeded(result)`, `.failed(error)`, `.rerun()` or `.abandon()`; for a
+                run itself `.resume()` or `.abandon()`.
+            by: Who decides; recorded.
+            reason: Why; recorded.
+
+        Raises:
+            CallNotFound: The run has no such call.
+            CallAlreadyResolved: Somebody decided before; the message shows what.
+            RunNotRunnable: The resolution does not fit.
+        """
+        _require_decider(by, reason)
+        content = content_of(resolution.result) if resolution.outcome == "succeeded" else None
+        try:
+            return self._tell(
+                run_id,
+                lambda run: run.resolve(
+                    call_id, resolution, self._clock.now(), by=by, reason=reason, content=content
+                ),
+            )
+        except CallNotFound as error:
+            raise self._resolved_before(run_id, call_id) or error from None
+
+    def cancel(self, run_id: str, *, by: str, reason: str) -> RunState:
+        """Stop a run. Its worker settles what is in flight first; with no worker it stops at once.
+
+        Raises:
+            RunFinished: The run has ended.
+        """
+        _require_decider(by, reason)
+
+        def decide(run: AgentRun) -> None:
+            lease = self._leases.find(run_id)
+            owned = lease is not None and lease.is_live
+            run.request_cancel(self._clock.now(), by=by, reason=reason, owned=owned)
+
+        return self._tell(run_id, decide)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def state(self, run_id: str, *, at: int | None = None) -> RunState:
+        """Return the state of a run, now or at an earlier version.
+
+        Args:
+            run_id: The run.
+            at: A version: the number of events to fold.
+
+        Raises:
+            RunNotFound: There is no such run, or it had no such version.
+        """
+        state = fold(run_id, self.events(run_id, upto=at))
+        if at is not None and state.version < at:
+            raise RunNotFound(f"run {run_id!r} has {state.version} versions: there is no version {at}")
+        return state
+
+    def events(self, run_id: str, *, after: int = 0, upto: int | None = None) -> Sequence[Event]:
+        """Return the events of a run, in order, with `after < seq <= upto`.
+
+        Raises:
+            RunNotFound: There is no such run.
+            InvalidInput: `upto` is not a version.
+        """
+        if upto is not None and upto < 1:
+            raise InvalidInput(f"versions start at 1: there is no version {upto}")
+        events = self._store.read(run_id, after=after, upto=upto)
+        if not events and not (after and self._store.read(run_id, upto=1)):
+            raise RunNotFound(f"there is no run {run_id!r}")
+        return events
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _tell(self, run_id: str, decide: Callable[[AgentRun], None]) -> RunState:
+        run = AgentRun.from_events(run_id, self.events(run_id))
+        while True:
+            decide(run)
+            if not run.pending:
+                return run.state
+            try:
+                self._store.append(run.pending)
+            except LogConflict:
+                run.rebase(self._store.read(run_id, after=run.stored_version))
+                continue
+            run.committed()
+            return run.state
+
+    def _require_same_start(self, wanted: Event) -> None:
+        stands = self._store.read(wanted.run_id, upto=1)[0]
+        if not isinstance(stands, RunStarted) or not isinstance(wanted, RunStarted):
+            raise RunAlreadyStarted(f"run {wanted.run_id!r} is gone, and its id cannot be used again")
+        given = ("agent", "input", "tenant", "budget", "labels", "parent")
+        other = [name for name in given if getattr(stands, name) != getattr(wanted, name)]
+        if other:
+            raise RunAlreadyStarted(
+                f"run {wanted.run_id!r} was started at {stands.at:%Y-%m-%d %H:%M:%SZ} with another "
+                f"{' and '.join(other)}: use a new run id"
+            )
+
+    def _resolved_before(self, run_id: str, call_id: str | None) -> CallAlreadyResolved | None:
+        for event in self._store.read(run_id):
+            if isinstance(event, EscalationResolved) and event.call_id == call_id:
+                return CallAlreadyResolved(
+                    f"call {call_id!r} is resolved already: {event.by} decided {event.resolution!r} "
+                    f"at {event.at:%Y-%m-%d %H:%M:%SZ} ({event.reason})"
+                )
+        return None
+
+
+def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    # The caller's thread has a loop of its own, which cannot be used while this call blocks it.
+    ended: list[Callable[[], T]] = []
+
+    def run() -> None:
+        try:
+            result = asyncio.run(work)
+            ended.append(lambda: result)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
+            ended.append(_raiser(error))
+
+    thread = threading.Thread(target=run, name="perdure advance", daemon=True)
+    thread.start()
+    thread.join()
+    return ended[0]()
+
+
+def _raiser(error: BaseException) -> Callable[[], Any]:
+    def throw() -> Any:
+        raise error
+
+    return throw
+
+
+def _texts(
+    tenant: str | None,
+    parent: str | None,
+    labels: Mapping[str, str] | None,
+    conversation: Sequence[UserMessage | AssistantMessage],
+) -> list[str]:
+    texts = [text for text in (tenant, parent) if text is not None]
+    for key, value in (labels or {}).items():
+        texts += [key, value]
+    return texts + [message.text for message in conversation]
+
+
+def _require_storable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"text with a lone surrogate at position {error.start} cannot be stored as UTF-8: "
+            "decode it properly where it comes from"
+        ) from error
+
+
+def _require_decider(by: str, reason: str) -> None:
+    for name, text in (("by", by), ("reason", reason)):
+        if not text.strip():
+            raise InvalidInput(f"say {name}: decisions are recorded with a name and a reason")
+        _require_storable(text)

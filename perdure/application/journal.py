@@ -1,0 +1,148 @@
+"""A run being worked on: decisions are made on its state, and are real once they are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from perdure.application.ports.boundaries import Boundaries, Boundary
+from perdure.application.ports.event_store import EventStore
+from perdure.domain.errors import LogConflict, LogUnavailable, OwnershipLost
+from perdure.domain.events import Event, RunClaimed
+from perdure.domain.moves import Limits
+from perdure.domain.run import AgentRun
+from perdure.domain.state import RunState
+
+log = logging.getLogger("perdure")
+
+T = TypeVar("T")
+
+
+class Hold(Protocol):
+    """A worker's hold on a run."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether somebody else is known to have taken the run."""
+        ...
+
+    def vouch(self, seconds: float) -> None:
+        """Let the lease be renewed for that long even if nothing more is heard from the run."""
+        ...
+
+
+class Journal:
+    """Decides on a run's state and stores what was decided, one decision at a time.
+
+    A refused append looks at what stands there. Another claim: this worker lost the run, and
+    `OwnershipLost` goes up. Facts from people: they are taken in, and the decision is made again.
+    """
+
+    def __init__(
+        self, run: AgentRun, store: EventStore, hold: Hold, boundaries: Boundaries, limits: Limits
+    ) -> None:
+        self._run = run
+        self._store = store
+        self._hold = hold
+        self._boundaries = boundaries
+        self._limits = limits
+        self._turn = asyncio.Lock()
+        self._abandoned = False
+
+    @property
+    def state(self) -> RunState:
+        """The state of the run; everything in it is stored, except while a decision is being stored."""
+        return self._run.state
+
+    async def record(self, decide: Callable[[AgentRun], T]) -> T:
+        """Make a decision and store its events, in one commit.
+
+        Args:
+            decide: Gives commands to the run. It is called again when others wrote meanwhile, so it does
+                nothing else.
+
+        Returns:
+            What `decide` returned, once what it decided is durable.
+
+        Raises:
+            OwnershipLost: Another worker claimed the run; nothing was stored.
+        """
+        async with self._turn:
+            while True:
+                try:
+                    outcome = decide(self._run)
+                except BaseException:
+                    self._run.rebase(())
+                    raise
+                if not self._run.pending:
+                    return outcome
+                try:
+                    await self._blocking(self._append, self._run.pending)
+                except LogConflict as conflict:
+                    self._take_in(await self._read_news(), conflict)
+                    continue
+                self._run.committed()
+                return outcome
+
+    async def take_in_news(self) -> bool:
+        """Take in what others stored since the last commit; say whether there was anything.
+
+        Raises:
+            OwnershipLost: Another worker claimed the run.
+        """
+        async with self._turn:
+            news = await self._read_news()
+            if news:
+                self._take_in(news, None)
+            return bool(news)
+
+    def _take_in(self, news: Sequence[Event], conflict: LogConflict | None) -> None:
+        for event in news:
+            if isinstance(event, RunClaimed):
+                raise OwnershipLost(
+                    f"run {self._run.id!r} was claimed by {event.worker!r} (epoch {event.epoch}); "
+                    "this worker wrote nothing after that"
+                ) from conflict
+        if not news and conflict is not None:
+            raise conflict
+        self._run.rebase(news)
+
+    async def _read_news(self) -> Sequence[Event]:
+        run_id, version = self._run.id, self._run.stored_version
+        return await self._blocking(lambda: self._store.read(run_id, after=version))
+
+    async def _blocking(self, ask: Callable[..., T], *arguments: object) -> T:
+        try:
+            return await asyncio.to_thread(self._until_answered, ask, *arguments)
+        except asyncio.CancelledError:
+            self._abandoned = True
+            raise
+
+    def _append(self, events: Sequence[Event]) -> None:
+        names = ",".join(type(event).__name__ for event in events)
+        self._boundaries.reached(Boundary.BEFORE_APPEND, self._run.id, names)
+        self._store.append(events)
+        self._boundaries.reached(Boundary.AFTER_APPEND, self._run.id, names)
+
+    def _until_answered(self, ask: Callable[..., T], *arguments: object) -> T:
+        # Asking again is always safe: the very same events at the very same versions are written once, and
+        # after somebody else's claim they are refused. So a result is offered for as long as it takes, even
+        # past the end of the lease, until somebody else is known to have the run.
+        for repeats in itertools.count(1):
+            self._hold.vouch(self._limits.longest_delay)
+            try:
+                return ask(*arguments)
+            except LogUnavailable as error:
+                if self._abandoned or self._hold.is_taken:
+                    raise OwnershipLost(f"run {self._run.id!r}: {error}; nobody waits any more") from error
+                log.warning(
+                    "run %s: the event store cannot be reached, trying again: %s", self._run.id, error
+                )
+                delay = self._limits.delay(repeats).total_seconds()
+                time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+        raise AssertionError("unreachable")

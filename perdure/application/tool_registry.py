@@ -1,0 +1,101 @@
+"""Tools, registered by a decorator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar, overload
+
+from pydantic import ValidationError
+
+from perdure.application.tool_definition import Tool, VerifyFunction, define, readable
+from perdure.domain.errors import ToolDefinitionError
+from perdure.domain.pins import ToolPin
+from perdure.domain.tools import Policy, ToolContract
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ToolRegistry:
+    """The tools that an agent may be given."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+
+    @overload
+    def tool(self, function: Function, /) -> Function: ...
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        policy: Policy = ...,
+        verify: VerifyFunction | None = ...,
+        timeout: float = ...,
+        settle: float = ...,
+        key_ttl: timedelta = ...,
+        max_attempts: int = ...,
+        max_verifications: int = ...,
+        name: str | None = ...,
+        description: str | None = ...,
+    ) -> Callable[[Function], Function]: ...
+    def tool(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        policy: Policy = Policy.ESCALATE_IF_UNKNOWN,
+        verify: VerifyFunction | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        **terms: float | int | timedelta,
+    ) -> Function | Callable[[Function], Function]:
+        """Register a function as a tool, sync or async; it stays callable as before.
+
+        Its docstring is what the model reads; its parameters become a JSON Schema. A parameter of type
+        `ToolContext` is filled in.
+
+        Args:
+            function: The function, when the decorator is used without arguments.
+            policy: What to do with a call whose end was not seen. Without one, a person decides.
+            verify: For `VERIFY_THEN_DECIDE`: called with the same arguments (and the context, if it asks
+                for it), returns a `Verdict`.
+            name: The tool's name, if not the function's.
+            description: What the model reads, if not the docstring.
+            **terms: `timeout`, `settle` (seconds), `key_ttl`, `max_attempts`, `max_verifications`: see
+                `perdure.domain.tools.ToolContract`.
+
+        Raises:
+            ToolDefinitionError: When the function cannot be a tool as written.
+        """
+
+        def register(function: Function) -> Function:
+            contract = _contract(policy, terms)
+            tool = define(function, contract, verify=verify, name=name, description=description)
+            self._add(tool)
+            return function
+
+        return register if function is None else register(function)
+
+    def _add(self, tool: Tool) -> None:
+        if tool.name in self._tools:
+            raise ToolDefinitionError(
+                f"there is a tool {tool.name!r} already: names are what the model calls tools by, "
+                "give one of them another with @tools.tool(name=...)"
+            )
+        self._tools[tool.name] = tool
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of this name, if there is one."""
+        return self._tools.get(name)
+
+    def pins(self) -> tuple[ToolPin, ...]:
+        """Return what a run that starts now keeps of the tools, in the order of registration."""
+        return tuple(tool.pin() for tool in self._tools.values())
+
+
+def _contract(policy: Policy, terms: Mapping[str, float | int | timedelta]) -> ToolContract:
+    try:
+        return ToolContract.model_validate({"policy": policy, **terms})
+    except ValidationError as error:
+        raise ToolDefinitionError(f"the terms of a tool do not fit: {readable(error)}") from error

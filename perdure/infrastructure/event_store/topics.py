@@ -1,0 +1,47 @@
+"""Names of stored events: they stay when a class is moved, and carry the version of the stored form."""
+
+from __future__ import annotations
+
+from perdure.domain.errors import NewerLog
+from perdure.domain.events import EVENTS, Event
+
+PREFIX = "perdure."
+_TYPES: dict[str, type[Event]] = {event_type.TOPIC: event_type for event_type in EVENTS}
+
+
+def topic_of(event_type: type[Event]) -> str:
+    """Return the topic under which events of a type are stored now: the name, and `.2` from version 2 on."""
+    version = event_type.VERSION
+    return event_type.TOPIC if version == 1 else f"{event_type.TOPIC}.{version}"
+
+
+_CURRENT = {topic_of(event_type): event_type for event_type in EVENTS}
+
+
+def is_ours(topic: str) -> bool:
+    """Whether a topic is of an event of a run, known or not."""
+    return topic.startswith(PREFIX)
+
+
+def current_type(topic: str) -> type[Event] | None:
+    """Return the event type that is stored under this topic now, or None for older and unknown topics."""
+    return _CURRENT.get(topic)
+
+
+def older_version(topic: str) -> tuple[type[Event], int]:
+    """Return the event type and the older version that a topic stands for.
+
+    Raises:
+        NewerLog: When this process is too old to know it.
+    """
+    name, _, version = topic.rpartition(".")
+    event_type = _TYPES.get(topic)
+    stored = 1
+    if event_type is None and version.isdigit():
+        event_type, stored = _TYPES.get(name), int(version)
+    if event_type is None or stored > event_type.VERSION:
+        raise NewerLog(
+            f"the log holds an event {topic!r}, which this version of perdure does not know: it was "
+            "written by a newer one. Upgrade this process; it changes nothing until then."
+        )
+    return event_type, stored

@@ -1,0 +1,65 @@
+"""Connections for everything but the log."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import DictRow, dict_row
+from psycopg.sql import Composed
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from perdure.domain.errors import LogUnavailable
+
+
+class Database:
+    """A small pool of connections; one statement is one transaction."""
+
+    def __init__(self, conninfo: str, *, max_size: int = 4, timeout: float = 5.0) -> None:
+        """Prepare; connections are made when they are needed.
+
+        Args:
+            conninfo: A libpq connection string or URL.
+            max_size: Connections at most.
+            timeout: Seconds to wait for one.
+        """
+        self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
+            conninfo,
+            connection_class=Connection[DictRow],
+            kwargs={"autocommit": True, "row_factory": dict_row, "connect_timeout": int(timeout)},
+            min_size=0,
+            max_size=max_size,
+            timeout=timeout,
+            check=ConnectionPool[Connection[DictRow]].check_connection,
+            open=True,
+        )
+
+    @contextmanager
+    def connection(self) -> Generator[Connection[DictRow]]:
+        """Lend a connection.
+
+        Raises:
+            LogUnavailable: The database cannot be reached, or refused.
+        """
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except (psycopg.Error, PoolTimeout) as error:
+            raise LogUnavailable(f"the database cannot be reached: {error}") from error
+
+    def rows(self, statement: Composed, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
+        """Run one statement and return its rows.
+
+        Raises:
+            LogUnavailable: The database cannot be reached, or refused.
+        """
+        with self.connection() as connection:
+            cursor = connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description is not None else []
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()

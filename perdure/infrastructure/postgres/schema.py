@@ -1,0 +1,42 @@
+"""Tables of ours besides the log; all of them can be dropped and are rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+from psycopg import Connection
+from psycopg.sql import SQL, Composed, Identifier
+
+_SCHEMA_LOCK = 7_367_391_401
+"""Key of the advisory lock under which tables are created: processes that start together race otherwise."""
+
+
+@contextmanager
+def schema_lock(connection: Connection[Any]) -> Generator[None]:
+    """Hold the lock under which tables are created; others wait."""
+    connection.execute("SELECT pg_advisory_lock(%s)", (_SCHEMA_LOCK,))
+    try:
+        yield
+    finally:
+        connection.execute("SELECT pg_advisory_unlock(%s)", (_SCHEMA_LOCK,))
+
+
+def statements(name: str, schema: str) -> dict[str, Composed]:
+    """Read the named statements of a `.sql` file of this package.
+
+    Args:
+        name: The file, without its ending.
+        schema: Put in for `{schema}` in the statements.
+
+    Returns:
+        Statement by name: each follows a line `-- name: <name>`.
+    """
+    text = files("perdure.infrastructure.postgres").joinpath(f"{name}.sql").read_text()
+    found: dict[str, Composed] = {}
+    for part in text.split("-- name: ")[1:]:
+        title, _, body = part.partition("\n")
+        found[title.strip()] = SQL(body).format(schema=Identifier(schema))  # pyright: ignore[reportArgumentType]
+    return found
