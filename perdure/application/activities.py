@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
-import logging
 import random
-import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, cast
 
 from perdure.application.agent import Agent
 from perdure.application.pinned_tools import PinnedTools
@@ -25,8 +20,6 @@ from perdure.domain.events import DoubtReason
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState
 from perdure.domain.tools import Policy, Verdict
-
-log = logging.getLogger("perdure")
 
 Command = Callable[[AgentRun], None]
 """What an activity brought back, as a command to the run."""
@@ -96,11 +89,9 @@ class Activities:
         if tool is None:  # the plan starts no tool that is not there
             return self._doubt(call, "exception", "its tool is not registered")
         self._boundaries.reached(Boundary.BEFORE_TOOL, state.run_id, call_id)
-        context = self._context(state, call)
-        arguments = {**tool.bind(call.arguments), **dict.fromkeys(tool.context_names, context)}
         try:
             async with asyncio.timeout(call.timeout):
-                result = await invoke(tool.function, arguments, f"{state.run_id} {call_id}")
+                result = await tool.run(call.arguments, self._context(state, call))
         except OwnershipLost:
             raise
         except ToolError as error:
@@ -126,14 +117,11 @@ class Activities:
         call_id = call.call_id
         tool = self._tools.find(call.name)
         verdict = Verdict.unknown(evidence="there is no verify to ask")
-        if tool is not None and tool.verify is not None:
+        if tool is not None and tool.contract.policy is Policy.VERIFY_THEN_DECIDE:
             self._boundaries.reached(Boundary.BEFORE_VERIFY, state.run_id, call_id)
-            context = self._context(state, call)
-            names = tool.verify_context_names
-            arguments = {**tool.bind(call.arguments), **dict.fromkeys(names, context)}
             try:
                 async with asyncio.timeout(tool.contract.timeout):
-                    found = await invoke(tool.verify, arguments, f"verify {state.run_id} {call_id}")
+                    found = await tool.ask(call.arguments, self._context(state, call))
                 verdict = _verdict(found)
             except OwnershipLost:
                 raise
@@ -168,58 +156,6 @@ class Activities:
 
     def _doubt(self, call: ToolCall, why: DoubtReason, detail: str) -> Command:
         return lambda run: run.call_in_doubt(call.call_id, why, self._clock.now(), detail)
-
-
-async def invoke(function: Callable[..., Any], arguments: Mapping[str, object], what: str) -> object:
-    """Call a sync or async function; a sync one gets a thread of its own.
-
-    A thread cannot be cancelled: when nobody waits for it any more it is left to end, and what it brings
-    then is logged and dropped.
-    """
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
-    ):
-        return await function(**arguments)
-    outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    context = contextvars.copy_context()
-    thread = threading.Thread(
-        target=context.run,
-        args=(_call_and_tell, outcome, function, arguments, what),
-        name=f"perdure {what}",
-        daemon=True,
-    )
-    thread.start()
-    result = await outcome
-    return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
-
-
-def _call_and_tell(
-    outcome: asyncio.Future[object],
-    function: Callable[..., object],
-    arguments: Mapping[str, object],
-    what: str,
-) -> None:
-    result: object = None
-    error: BaseException | None = None
-    try:
-        result = function(**arguments)
-    except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
-        # A future refuses StopIteration, which would leave whoever waits waiting for ever.
-        error = RuntimeError(f"it raised {raised!r}") if isinstance(raised, StopIteration) else raised
-
-    def tell() -> None:
-        if outcome.done():
-            ending = "raised" if error is not None else "returned"
-            log.warning("%s %s when nobody waited any more: dropped", what, ending)
-        elif error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(result)
-
-    try:
-        outcome.get_loop().call_soon_threadsafe(tell)
-    except RuntimeError:
-        log.warning("%s ended after its process had stopped waiting: dropped", what)
 
 
 def _verdict(found: object) -> Verdict:

@@ -10,7 +10,7 @@ from perdure.application.tool_registry import ToolRegistry
 from perdure.domain.budget import Budget
 from perdure.domain.errors import ConfigurationError
 from perdure.domain.moves import Limits
-from perdure.domain.pins import Pins
+from perdure.domain.pins import Pins, ToolPin
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Agent:
         """The name that runs are pinned to."""
         return self.model if isinstance(self.model, str) else self.model.name
 
-    def pins(self) -> Pins:
-        """Return what a run that starts now is pinned to."""
+    def pins(self, tools: tuple[ToolPin, ...]) -> Pins:
+        """Return what a run with these tools is pinned to."""
         return Pins(
             model=self.model_name,
             prompt_version=self.prompt_version,
             prompt=self.prompt,
-            tools=self.tools.pins(),
+            tools=tools,
         )

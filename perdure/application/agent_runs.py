@@ -99,8 +99,8 @@ class AgentRuns:
             RunAlreadyStarted: The id is taken by a run that was started with something else.
             ConfigurationError: No such agent is registered.
         """
-        definition = self._agents.newest(agent, prompt_version)
-        run_id = new_run_id() if run_id is None else run_id
+        given = run_id is not None
+        run_id = run_id if run_id is not None else new_run_id()
         if not re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", run_id):
             raise InvalidInput(
                 f"{run_id!r} is no run id: letters, digits and . _ : - only, 128 characters at most"
@@ -108,11 +108,23 @@ class AgentRuns:
         conversation = (UserMessage(text=messages),) if isinstance(messages, str) else tuple(messages)
         for text in _texts(tenant, parent, labels, conversation):
             _require_storable(text)
+        wanted: dict[str, object] = {
+            "agent": agent,
+            "input": conversation,
+            "tenant": tenant,
+            "labels": dict(labels) if labels else None,
+            "parent": parent,
+        }
+        if budget is not None:
+            wanted["budget"] = budget
+        if given and self._is_started(run_id, wanted):
+            return run_id
+        definition = self._agents.newest(agent, prompt_version)
         run = AgentRun.start(
             run_id,
             agent=agent,
             messages=conversation,
-            pins=definition.pins(),
+            pins=self._agents.pins(definition),
             budget=budget if budget is not None else definition.budget,
             now=self._clock.now(),
             tenant=tenant,
@@ -122,7 +134,8 @@ class AgentRuns:
         try:
             self._store.append(run.pending)
         except LogConflict:
-            self._require_same_start(run.pending[0])
+            if not self._is_started(run_id, wanted):
+                raise
         return run_id
 
     def advance(self, run_id: str) -> RunState:
@@ -265,17 +278,20 @@ class AgentRuns:
             run.committed()
             return run.state
 
-    def _require_same_start(self, wanted: Event) -> None:
-        stands = self._store.read(wanted.run_id, upto=1)[0]
-        if not isinstance(stands, RunStarted) or not isinstance(wanted, RunStarted):
-            raise RunAlreadyStarted(f"run {wanted.run_id!r} is gone, and its id cannot be used again")
-        given = ("agent", "input", "tenant", "budget", "labels", "parent")
-        other = [name for name in given if getattr(stands, name) != getattr(wanted, name)]
+    def _is_started(self, run_id: str, wanted: Mapping[str, object]) -> bool:
+        first = self._store.read(run_id, upto=1)
+        if not first:
+            return False
+        stands = first[0]
+        if not isinstance(stands, RunStarted):
+            raise RunAlreadyStarted(f"run {run_id!r} is gone, and its id cannot be used again")
+        other = [name for name, value in wanted.items() if getattr(stands, name) != value]
         if other:
             raise RunAlreadyStarted(
-                f"run {wanted.run_id!r} was started at {stands.at:%Y-%m-%d %H:%M:%SZ} with another "
+                f"run {run_id!r} was started at {stands.at:%Y-%m-%d %H:%M:%SZ} with another "
                 f"{' and '.join(other)}: use a new run id"
             )
+        return True
 
     def _resolved_before(self, run_id: str, call_id: str | None) -> CallAlreadyResolved | None:
         for event in self._store.read(run_id):

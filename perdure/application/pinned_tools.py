@@ -16,8 +16,9 @@ class PinnedTools:
         self._registry = registry
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool, if the run is pinned to one of this name and it is registered."""
-        return self._registry.find(name) if self._pins.tool(name) is not None else None
+        """Return the tool, if the run is pinned to one of this name and it is at hand."""
+        pin = self._pins.tool(name)
+        return self._registry.find(pin) if pin is not None else None
 
     def contract(self, name: str) -> ToolContract | None:
         """Return the contract of a tool, or None when the run has no such tool."""

@@ -24,6 +24,7 @@ class RegisteredAgents:
             id(agent): resolve_model(agent.model) if isinstance(agent.model, str) else agent.model
             for agent in agents
         }
+        self._standing = {id(agent): agent.pins(agent.tools.function_pins()) for agent in agents}
         seen: set[tuple[str, str, str]] = set()
         for agent in agents:
             identity = (agent.name, agent.model_name, agent.prompt_version)
@@ -37,6 +38,14 @@ class RegisteredAgents:
     def model(self, agent: Agent) -> Model:
         """Return the model of a registered agent."""
         return self._models[id(agent)]
+
+    def pins(self, agent: Agent) -> Pins:
+        """Return what a run that starts now is pinned to; tool sources are asked for their lists.
+
+        Raises:
+            ConfigurationError: A source cannot say.
+        """
+        return agent.pins(agent.tools.pins()) if agent.tools.sources else self._standing[id(agent)]
 
     def newest(self, name: str, prompt_version: str | None = None) -> Agent:
         """Return the agent that a new run gets: the last one registered under this name.
@@ -60,7 +69,7 @@ class RegisteredAgents:
         missing: tuple[str, ...] | None = None
         for agent in self._agents:
             if agent.name == name:
-                found = differences(pins, agent.pins())
+                found = differences(pins, self._standing[id(agent)], sources=agent.tools.sources)
                 if not found:
                     return agent, ()
                 if missing is None or len(found) < len(missing):

@@ -6,10 +6,11 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast, get_type_hints
+from typing import Any, Protocol, cast, get_type_hints
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from perdure.application.invocation import invoke
 from perdure.application.tool_context import ToolContext
 from perdure.domain.errors import ToolDefinitionError
 from perdure.domain.pins import ToolPin
@@ -18,8 +19,33 @@ from perdure.domain.tools import Policy, ToolContract, Verdict
 VerifyFunction = Callable[..., Verdict | Awaitable[Verdict]]
 
 
+class Tool(Protocol):
+    """A tool that a run can use, wherever it lives."""
+
+    @property
+    def contract(self) -> ToolContract:
+        """How it is to be run."""
+        ...
+
+    def bind(self, arguments: str) -> dict[str, object]:
+        """Check arguments (JSON text; empty means none) and return them.
+
+        Raises:
+            ValueError: When they do not fit; the text is written for the model to read.
+        """
+        ...
+
+    async def run(self, arguments: str, context: ToolContext) -> object:
+        """Run it once."""
+        ...
+
+    async def ask(self, arguments: str, context: ToolContext) -> object:
+        """Ask its `verify` about a call in doubt."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Tool:
+class FunctionTool:
     """A registered function.
 
     Attributes:
@@ -59,6 +85,18 @@ class Tool:
             raise ValueError(readable(error)) from error
         return cast("dict[str, object]", bound)
 
+    async def run(self, arguments: str, context: ToolContext) -> object:
+        """Call the function."""
+        bound = {**self.bind(arguments), **dict.fromkeys(self.context_names, context)}
+        return await invoke(self.function, bound, f"{context.run_id} {context.call_id}")
+
+    async def ask(self, arguments: str, context: ToolContext) -> object:
+        """Call `verify`."""
+        if self.verify is None:
+            return Verdict.unknown(evidence="the tool has no verify")
+        bound = {**self.bind(arguments), **dict.fromkeys(self.verify_context_names, context)}
+        return await invoke(self.verify, bound, f"verify {context.run_id} {context.call_id}")
+
 
 def define(
     function: Callable[..., object],
@@ -67,7 +105,7 @@ def define(
     verify: VerifyFunction | None = None,
     name: str | None = None,
     description: str | None = None,
-) -> Tool:
+) -> FunctionTool:
     """Make a tool of a function.
 
     Raises:
@@ -82,7 +120,7 @@ def define(
     parameters = _parameters(function, f"tool {name!r}")
     adapter, schema = _adapter(parameters, name)
     _check_verify(name, contract, verify, parameters)
-    return Tool(
+    return FunctionTool(
         name=name,
         description=description if description is not None else inspect.getdoc(function) or "",
         parameters=schema,

@@ -8,7 +8,9 @@ from typing import Any, TypeVar, overload
 
 from pydantic import ValidationError
 
-from perdure.application.tool_definition import Tool, VerifyFunction, define, readable
+from perdure.application.ports.tool_source import ToolSource
+from perdure.application.tool_definition import FunctionTool, Tool, VerifyFunction, define, readable
+from perdure.application.tool_sources import IncludedSource
 from perdure.domain.errors import ToolDefinitionError
 from perdure.domain.pins import ToolPin
 from perdure.domain.tools import Policy, ToolContract
@@ -20,7 +22,8 @@ class ToolRegistry:
     """The tools that an agent may be given."""
 
     def __init__(self) -> None:
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, FunctionTool] = {}
+        self._sources: dict[str, IncludedSource] = {}
 
     @overload
     def tool(self, function: Function, /) -> Function: ...
@@ -77,7 +80,7 @@ class ToolRegistry:
 
         return register if function is None else register(function)
 
-    def _add(self, tool: Tool) -> None:
+    def _add(self, tool: FunctionTool) -> None:
         if tool.name in self._tools:
             raise ToolDefinitionError(
                 f"there is a tool {tool.name!r} already: names are what the model calls tools by, "
@@ -85,13 +88,61 @@ class ToolRegistry:
             )
         self._tools[tool.name] = tool
 
-    def find(self, name: str) -> Tool | None:
-        """Return the tool of this name, if there is one."""
-        return self._tools.get(name)
+    def include(
+        self,
+        source: ToolSource,
+        *,
+        policies: Mapping[str, Policy] | None = None,
+        **terms: float | int | timedelta,
+    ) -> None:
+        """Include the tools of a source, whatever they are when a run starts.
+
+        Args:
+            source: Where they are.
+            policies: Policy by tool name; a tool without one is left to a person.
+            **terms: As for `tool()`; they hold for all tools of the source.
+
+        Raises:
+            ToolDefinitionError: The source has a name that is taken, or a policy that needs `verify`.
+            MissingExtra: Arguments cannot be checked: `jsonschema` is not installed.
+        """
+        if source.name in self._sources:
+            raise ToolDefinitionError(f"there is a tool source {source.name!r} already")
+        contracts = {name: _contract(policy, terms) for name, policy in (policies or {}).items()}
+        default = _contract(Policy.ESCALATE_IF_UNKNOWN, terms)
+        self._sources[source.name] = IncludedSource(source, contracts, default)
+
+    def find(self, pin: ToolPin) -> Tool | None:
+        """Return the tool that a run is pinned to, if it is at hand. Sources are not asked."""
+        if pin.source is None:
+            return self._tools.get(pin.name)
+        source = self._sources.get(pin.source)
+        return source.tool(pin) if source is not None else None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the included sources."""
+        return tuple(self._sources)
+
+    def function_pins(self) -> tuple[ToolPin, ...]:
+        """Return what a run keeps of the functions, in the order of registration."""
+        return tuple(tool.pin() for tool in self._tools.values())
 
     def pins(self) -> tuple[ToolPin, ...]:
-        """Return what a run that starts now keeps of the tools, in the order of registration."""
-        return tuple(tool.pin() for tool in self._tools.values())
+        """Return what a run that starts now keeps of all tools; sources are asked for their lists.
+
+        Raises:
+            ConfigurationError: A source cannot list its tools.
+            ToolDefinitionError: Two tools have the same name.
+        """
+        pins = list(self.function_pins())
+        for source in self._sources.values():
+            pins += source.pins()
+        names = [pin.name for pin in pins]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ToolDefinitionError(f"more than one tool is called {', '.join(twice)}: rename one")
+        return tuple(pins)
 
 
 def _contract(policy: Policy, terms: Mapping[str, float | int | timedelta]) -> ToolContract:
