@@ -3,6 +3,7 @@
 from perdure.application.agent import Agent
 from perdure.application.tool_context import ToolContext
 from perdure.application.tool_registry import ToolRegistry
+from perdure.application.worker import Worker
 from perdure.domain.budget import Budget
 from perdure.domain.errors import (
     CallAlreadyResolved,
@@ -71,4 +72,5 @@ __all__ = [
     "ToolRegistry",
     "UnreadableEvent",
     "Verdict",
+    "Worker",
 ]

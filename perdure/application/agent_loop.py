@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure.application.activities import Activities, Command, nothing
 from perdure.application.journal import Hold, Journal
@@ -26,7 +26,32 @@ log = logging.getLogger("perdure")
 
 Key = tuple[str, str, int]
 """What an activity is for: ("model", "", step), ("tool", call id, attempt), ("verify", call id, asked)."""
+Signals = tuple[asyncio.Task[Any], asyncio.Task[Any]]
+"""Done when the hold is lost, and when the loop is asked to drain."""
+T = TypeVar("T")
 Begin = Callable[[], Coroutine[Any, Any, Command]]
+
+
+class Drain:
+    """Asks loops to end early: nothing new is started, running tools get some time."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self._until = 0.0
+
+    def request(self, grace: float) -> None:
+        """Ask all loops that were given this drain to end.
+
+        Args:
+            grace: Seconds for running tools to end in.
+        """
+        self._until = asyncio.get_running_loop().time() + grace
+        self.requested.set()
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds left for running tools."""
+        return max(0.0, self._until - asyncio.get_running_loop().time())
 
 
 class AgentLoop:
@@ -72,24 +97,44 @@ class AgentLoop:
         self._model_timeout = model_timeout
         self._under_way: dict[Key, asyncio.Task[Command]] = {}
 
-    async def drive(self) -> RunState:
-        """Go on until the run rests.
+    async def drive(self, drain: Drain | None = None) -> RunState:
+        """Go on until the run rests, or until it is asked to drain.
 
         Raises:
             OwnershipLost: Another worker took the run, or the lease could not be renewed.
         """
-        news = asyncio.Event()
-        watcher = asyncio.create_task(self._watch(news))
-        lost = asyncio.create_task(self._lost.wait())
+        drain = drain if drain is not None else Drain()
+        signals = asyncio.create_task(self._lost.wait()), asyncio.create_task(drain.requested.wait())
+        self._watcher = asyncio.create_task(self._watch())
         command: Command = nothing
         try:
-            while True:
+            while not drain.requested.is_set():
                 move = await self._decide(command)
                 if isinstance(move, Rest):
                     return self._journal.state
-                command = await self._perform(move, news, watcher, lost)
+                command = await self._perform(move, signals)
+            return await self._drain(drain, command, signals)
         finally:
-            await _cancelled(watcher, lost, *self._under_way.values())
+            await _cancelled(self._watcher, *signals, *self._under_way.values())
+
+    async def _drain(self, drain: Drain, command: Command, signals: Signals) -> RunState:
+        # Nothing is planned any more: a call marked as started here would be in doubt for the next owner.
+        await self._record(command)
+        for key in [key for key in self._under_way if key[0] != "tool"]:
+            self._under_way.pop(key).cancel()
+        while self._under_way and drain.seconds_left > 0:
+            self._hold.vouch(drain.seconds_left + self._patience)
+            lost, _ = signals
+            ending = {*self._under_way.values(), lost}
+            await asyncio.wait(ending, timeout=drain.seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            self._require_hold(signals)
+            await self._record(self._brought_back())
+        return self._journal.state
+
+    def _require_hold(self, signals: Signals) -> None:
+        lost, _ = signals
+        if lost.done():
+            raise OwnershipLost(f"the lease of run {self._journal.state.run_id!r} was lost")
 
     async def _decide(self, command: Command) -> Move:
         def decide(run: AgentRun) -> Move:
@@ -97,26 +142,24 @@ class AgentLoop:
             return run.advance(self._clock.now(), self._tools, self._limits)
 
         try:
-            return await self._journal.record(decide)
+            return await self._record(decide, of=command)
         except RunFinished:
             self._log_dropped(command, "it had ended meanwhile")
             return Rest()
+
+    async def _record(self, decide: Callable[[AgentRun], T], of: Command | None = None) -> T:
+        try:
+            return await self._journal.record(decide)
         except OwnershipLost:
-            self._log_dropped(command, "another worker took it")
+            self._log_dropped(of if of is not None else decide, "another worker took it")
             raise
 
-    def _log_dropped(self, command: Command, why: str) -> None:
+    def _log_dropped(self, command: Callable[[AgentRun], object], why: str) -> None:
         if command is not nothing:
             run_id = self._journal.state.run_id
             log.warning("run %s: what came back was not recorded: %s (%s)", run_id, why, command)
 
-    async def _perform(
-        self,
-        move: AskModel | Act,
-        news: asyncio.Event,
-        watcher: asyncio.Task[None],
-        lost: asyncio.Task[Any],
-    ) -> Command:
+    async def _perform(self, move: AskModel | Act, signals: Signals) -> Command:
         wanted = self._wanted(move)
         for key in self._under_way.keys() - wanted.keys():
             self._under_way.pop(key).cancel()
@@ -127,17 +170,12 @@ class AgentLoop:
         longest = max((seconds for _, seconds in wanted.values()), default=0.0)
         self._hold.vouch(max(longest, wait or 0.0) + self._patience)
 
-        heard = asyncio.create_task(news.wait())
-        waiting = {*self._under_way.values(), heard, watcher, lost}
-        try:
-            await asyncio.wait(waiting, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            heard.cancel()
-        news.clear()
-        if lost.done():
-            raise OwnershipLost(f"the lease of run {self._journal.state.run_id!r} was lost")
-        if watcher.done():
-            watcher.result()
+        ending = {*self._under_way.values(), self._watcher, *signals}
+        await asyncio.wait(ending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        self._require_hold(signals)
+        if self._watcher.done():
+            self._watcher.result()
+            self._watcher = asyncio.create_task(self._watch())
         return self._brought_back()
 
     def _wanted(self, move: AskModel | Act) -> dict[Key, tuple[Begin, float]]:
@@ -173,11 +211,12 @@ class AgentLoop:
 
         return all_of_them
 
-    async def _watch(self, news: asyncio.Event) -> None:
+    async def _watch(self) -> None:
+        """Take in what people wrote meanwhile; return when they did."""
         while True:
             await asyncio.sleep(self._watch_interval)
             if await self._journal.take_in_news():
-                news.set()
+                return
 
 
 async def _cancelled(*tasks: asyncio.Task[Any]) -> None:

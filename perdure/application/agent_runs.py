@@ -12,9 +12,8 @@ from typing import Any, Self, TypeVar
 
 from perdure.application.driver import Driver
 from perdure.application.ids import new_run_id
-from perdure.application.ports.clock import Clock
-from perdure.application.ports.event_store import EventStore
-from perdure.application.ports.leases import Leases
+from perdure.application.lease_keeper import LeaseKeeper
+from perdure.application.ports import Ports
 from perdure.application.registered_agents import RegisteredAgents
 from perdure.application.results import content_of
 from perdure.domain.budget import Budget
@@ -38,17 +37,23 @@ Input = str | Sequence[UserMessage | AssistantMessage]
 
 
 class AgentRuns:
-    """Starts, drives, inspects and decides about runs. Methods block; any thread may call them."""
+    """Starts, drives, inspects and decides about runs. Methods block; any thread may call them.
 
-    def __init__(
-        self, store: EventStore, leases: Leases, clock: Clock, agents: RegisteredAgents, driver: Driver
-    ) -> None:
+    Attributes:
+        ports: What it stands on; for workers, and for tests.
+        agents: The agents at hand.
+        keeper: Keeps the leases of this process.
+        driver: Drives single runs.
+    """
+
+    def __init__(self, ports: Ports, agents: RegisteredAgents, keeper: LeaseKeeper) -> None:
         """Put the use cases on ports; `AgentRuns.connect()` does it for PostgreSQL."""
-        self._store = store
-        self._leases = leases
-        self._clock = clock
-        self._agents = agents
-        self._driver = driver
+        self.ports = ports
+        self.agents = agents
+        self.keeper = keeper
+        self.driver = Driver(ports, keeper, agents)
+        self._store = ports.store
+        self._clock = ports.clock
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +68,7 @@ class AgentRuns:
 
     def close(self) -> None:
         """Stop renewing leases and close connections."""
-        self._driver.close()
+        self.keeper.close()
 
     # -- programs ----------------------------------------------------------------------------------
 
@@ -119,12 +124,12 @@ class AgentRuns:
             wanted["budget"] = budget
         if given and self._is_started(run_id, wanted):
             return run_id
-        definition = self._agents.newest(agent, prompt_version)
+        definition = self.agents.newest(agent, prompt_version)
         run = AgentRun.start(
             run_id,
             agent=agent,
             messages=conversation,
-            pins=self._agents.pins(definition),
+            pins=self.agents.pins(definition),
             budget=budget if budget is not None else definition.budget,
             now=self._clock.now(),
             tenant=tenant,
@@ -146,7 +151,11 @@ class AgentRuns:
             RunIsOwned: A worker drives it already.
             OwnershipLost: Another worker took it over on the way.
         """
-        return _run_to_end(self._driver.advance(run_id))
+
+        async def load_and_drive() -> RunState:
+            return await self.driver.advance(await self.driver.load(run_id))
+
+        return _run_to_end(load_and_drive())
 
     def add_input(self, run_id: str, text: str, *, by: str | None = None) -> RunState:
         """Tell the agent something more; it is shown at the next model call.
@@ -225,7 +234,7 @@ class AgentRuns:
         _require_decider(by, reason)
 
         def decide(run: AgentRun) -> None:
-            lease = self._leases.find(run_id)
+            lease = self.ports.leases.find(run_id)
             owned = lease is not None and lease.is_live
             run.request_cancel(self._clock.now(), by=by, reason=reason, owned=owned)
 

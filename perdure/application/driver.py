@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from perdure.application.activities import Activities
-from perdure.application.agent_loop import AgentLoop
+from perdure.application.agent_loop import AgentLoop, Drain
 from perdure.application.journal import Journal
 from perdure.application.pinned_tools import PinnedTools
-from perdure.application.ports.boundaries import Boundaries, Boundary
+from perdure.application.ports.boundaries import Boundary
 from perdure.domain.errors import OwnershipLost, RunNotFound
 from perdure.domain.moves import Limits
 from perdure.domain.run import AgentRun
@@ -20,87 +20,84 @@ from perdure.domain.state import RunState
 if TYPE_CHECKING:
     from perdure.application.agent import Agent
     from perdure.application.lease_keeper import HeldLease, LeaseKeeper
-    from perdure.application.ports.clock import Clock
-    from perdure.application.ports.event_store import EventStore
-    from perdure.application.ports.leases import Leases
+    from perdure.application.ports import Ports
     from perdure.application.registered_agents import RegisteredAgents
 
 
 class Driver:
     """Drives runs, one at a time or many side by side in one event loop."""
 
-    def __init__(
-        self,
-        store: EventStore,
-        leases: Leases,
-        keeper: LeaseKeeper,
-        clock: Clock,
-        agents: RegisteredAgents,
-        boundaries: Boundaries,
-    ) -> None:
-        self._store = store
-        self._leases = leases
+    def __init__(self, ports: Ports, keeper: LeaseKeeper, agents: RegisteredAgents) -> None:
+        self._ports = ports
         self._keeper = keeper
-        self._clock = clock
         self._agents = agents
-        self._boundaries = boundaries
 
-    def close(self) -> None:
-        """Stop renewing leases."""
-        self._keeper.close()
-
-    async def advance(self, run_id: str) -> RunState:
-        """Claim a run, drive it until it rests, and release it.
-
-        A run that rests already is returned as it is, and nothing is written.
+    async def load(self, run_id: str) -> AgentRun:
+        """Rebuild a run from its log.
 
         Raises:
             RunNotFound: There is no such run.
+        """
+        run = AgentRun.from_events(run_id, await asyncio.to_thread(self._ports.store.read, run_id))
+        if run.version == 0:
+            raise RunNotFound(f"there is no run {run_id!r}")
+        return run
+
+    async def advance(self, run: AgentRun, drain: Drain | None = None) -> RunState:
+        """Claim a run, drive it until it rests, and release it.
+
+        A run that rests already is returned as it is, and nothing is written. One that no agent at hand can
+        serve is escalated.
+
+        Args:
+            run: The run as it was loaded; what was written since is taken in.
+            drain: Ends the driving early, between steps.
+
+        Raises:
             RunIsOwned: Somebody drives it.
             OwnershipLost: Another worker took it over.
         """
-        run = AgentRun.from_events(run_id, await asyncio.to_thread(self._store.read, run_id))
-        if run.version == 0:
-            raise RunNotFound(f"there is no run {run_id!r}")
         if run.state.is_resting:
             return run.state
         lost = asyncio.Event()
         loop = asyncio.get_running_loop()
         held = await asyncio.to_thread(self._claim, run, lambda: _set_from_thread(loop, lost))
         try:
-            return await self._drive(run, held, lost)
+            return await self._drive(run, held, lost, drain)
         finally:
-            self._boundaries.reached(Boundary.BEFORE_RELEASE, run_id, "")
+            self._ports.boundaries.reached(Boundary.BEFORE_RELEASE, run.id, "")
             await asyncio.shield(asyncio.to_thread(self._keeper.release, held))
 
     def _claim(self, run: AgentRun, lose: Callable[[], None]) -> HeldLease:
-        self._boundaries.reached(Boundary.BEFORE_CLAIM, run.id, "")
-        self._clock.synchronise()
+        self._ports.boundaries.reached(Boundary.BEFORE_CLAIM, run.id, "")
+        self._ports.clock.synchronise()
         held = self._keeper.claim(run.id, above=run.state.epoch, lose=lose)
         try:
-            self._boundaries.reached(Boundary.AFTER_CLAIM, run.id, "")
-            run.rebase(self._store.read(run.id, after=run.version))
+            self._ports.boundaries.reached(Boundary.AFTER_CLAIM, run.id, "")
+            run.rebase(self._ports.store.read(run.id, after=run.version))
         except BaseException:
             self._keeper.release(held)
             raise
         return held
 
-    async def _drive(self, run: AgentRun, held: HeldLease, lost: asyncio.Event) -> RunState:
+    async def _drive(
+        self, run: AgentRun, held: HeldLease, lost: asyncio.Event, drain: Drain | None
+    ) -> RunState:
         if run.state.is_resting:
             return run.state
         lease = held.lease
         agent, missing = self._agents.serving(run.state.agent, run.state.pins)
         limits = agent.limits if agent is not None else Limits()
-        journal = Journal(run, self._store, held, self._boundaries, limits)
+        journal = Journal(run, self._ports.store, held, self._ports.boundaries, limits)
 
         def claim(run: AgentRun) -> None:
             if not run.state.is_resting:
-                run.claim(lease.owner, lease.epoch, lease.left, self._clock.now())
+                run.claim(lease.owner, lease.epoch, lease.left, self._ports.clock.now())
 
         await journal.record(claim)
         if agent is None:
             return await self._escalate(journal, missing)
-        return await self._loop(agent, journal, run.state, held, lost).drive()
+        return await self._loop(agent, journal, run.state, held, lost).drive(drain)
 
     def _loop(
         self, agent: Agent, journal: Journal, state: RunState, held: HeldLease, lost: asyncio.Event
@@ -108,17 +105,16 @@ class Driver:
         tools = PinnedTools(state.pins, agent.tools)
 
         def require_ownership() -> None:
-            if not self._leases.holds(held.lease):
+            if not self._ports.leases.holds(held.lease):
                 raise OwnershipLost(f"run {state.run_id!r} is no longer held by this worker")
 
-        activities = Activities(
-            agent, self._agents.model(agent), tools, self._clock, self._boundaries, require_ownership
-        )
+        ports, model = self._ports, self._agents.model(agent)
+        activities = Activities(agent, model, tools, ports.clock, ports.boundaries, require_ownership)
         return AgentLoop(
             journal,
             activities,
             tools,
-            self._clock,
+            ports.clock,
             held,
             agent.limits,
             lost,
@@ -133,7 +129,7 @@ class Driver:
                     "pins",
                     "What the run is pinned to is not here: " + "; ".join(missing),
                     "Deploy the missing version and resume the run, or abandon it.",
-                    self._clock.now(),
+                    self._ports.clock.now(),
                 )
 
         await journal.record(decide)

@@ -35,6 +35,15 @@ class RegisteredAgents:
                 )
             seen.add(identity)
 
+    @property
+    def all(self) -> tuple[Agent, ...]:
+        """The agents, in the order of registration."""
+        return self._agents
+
+    def standing(self, agent: Agent) -> Pins:
+        """Return the pins of an agent without the tools of its sources, which are not asked."""
+        return self._standing[id(agent)]
+
     def model(self, agent: Agent) -> Model:
         """Return the model of a registered agent."""
         return self._models[id(agent)]

@@ -10,23 +10,32 @@ from eventsourcing.persistence import PersistenceError
 
 from perdure.application import agent_runs
 from perdure.application.agent import Agent
-from perdure.application.driver import Driver
 from perdure.application.ids import new_owner
 from perdure.application.lease_keeper import LeaseKeeper
+from perdure.application.ports import Ports
+from perdure.application.ports.bell import Bell
 from perdure.application.ports.boundaries import Boundaries, Unobserved
 from perdure.application.ports.clock import Clock
 from perdure.application.ports.leases import Leases
+from perdure.application.ports.roster import Roster
+from perdure.application.ports.run_finder import RunFinder
 from perdure.application.registered_agents import RegisteredAgents
 from perdure.domain.errors import ConfigurationError, DatabaseError, LogUnavailable
 from perdure.infrastructure.event_store.run_log import DEFAULT_SCHEMA, RunLog
 from perdure.infrastructure.event_store.store import EventSourcedStore
+from perdure.infrastructure.memory.bell import MemoryBell
 from perdure.infrastructure.memory.clock import SystemClock
 from perdure.infrastructure.memory.leases import MemoryLeases
+from perdure.infrastructure.memory.roster import MemoryRoster
+from perdure.infrastructure.memory.run_finder import MemoryRunFinder
 from perdure.infrastructure.models.resolve import resolve_model
 from perdure.infrastructure.postgres.address import Address, resolve_address
+from perdure.infrastructure.postgres.bell import PostgresBell
 from perdure.infrastructure.postgres.clock import PostgresClock
 from perdure.infrastructure.postgres.database import Database
 from perdure.infrastructure.postgres.leases import PostgresLeases
+from perdure.infrastructure.postgres.roster import PostgresRoster
+from perdure.infrastructure.postgres.run_finder import PostgresRunFinder
 
 
 class AgentRuns(agent_runs.AgentRuns):
@@ -45,19 +54,27 @@ class AgentRuns(agent_runs.AgentRuns):
         agents: RegisteredAgents,
         *,
         lease_seconds: float,
-        boundaries: Boundaries | None,
-        address: Address | None,
-        resources: ExitStack,
+        boundaries: Boundaries | None = None,
+        address: Address | None = None,
+        resources: ExitStack | None = None,
+        finder: RunFinder | None = None,
+        roster: Roster | None = None,
+        bell: Bell | None = None,
     ) -> None:
         """Use `connect()` or `in_memory()`."""
-        store = EventSourcedStore(log)
-        keeper = LeaseKeeper(leases, new_owner(), ttl=lease_seconds)
-        observers = boundaries if boundaries is not None else Unobserved()
-        driver = Driver(store, leases, keeper, clock, agents, observers)
-        super().__init__(store, leases, clock, agents, driver)
+        ports = Ports(
+            store=EventSourcedStore(log),
+            leases=leases,
+            clock=clock,
+            finder=finder if finder is not None else MemoryRunFinder(log.recorder, leases),
+            roster=roster if roster is not None else MemoryRoster(clock),
+            bell=bell if bell is not None else MemoryBell(log.recorder),
+            boundaries=boundaries if boundaries is not None else Unobserved(),
+        )
+        super().__init__(ports, agents, LeaseKeeper(leases, new_owner(), ttl=lease_seconds))
         self.log = log
         self.address = address
-        self._resources = resources
+        self._resources = resources if resources is not None else ExitStack()
 
     @classmethod
     def connect(
@@ -96,6 +113,7 @@ class AgentRuns(agent_runs.AgentRuns):
                 opened.callback(log.close)
                 leases = PostgresLeases(database, schema=schema)
                 clock = PostgresClock(database, schema=schema)
+                roster = PostgresRoster(database, schema=schema)
             except (LogUnavailable, PersistenceError) as error:
                 raise DatabaseError(f"cannot use the database at {where.redacted()}: {error}") from error
             return cls(
@@ -107,6 +125,9 @@ class AgentRuns(agent_runs.AgentRuns):
                 boundaries=boundaries,
                 address=where,
                 resources=opened.pop_all(),
+                finder=PostgresRunFinder(database, schema=schema, events_table=log.events_table),
+                roster=roster,
+                bell=PostgresBell(where.conninfo, channel=log.events_table),
             )
 
     @classmethod
@@ -135,8 +156,6 @@ class AgentRuns(agent_runs.AgentRuns):
             registered,
             lease_seconds=lease_seconds,
             boundaries=boundaries,
-            address=None,
-            resources=ExitStack(),
         )
 
     def close(self) -> None:

@@ -57,6 +57,11 @@ class RunLog(Application[str]):
         """Read events of runs back; see `PydanticMapper.to_domain_event` for what it raises."""
         return [self._events_mapper.to_domain_event(event) for event in stored]
 
+    @property
+    def events_table(self) -> str:
+        """Name of the event table in its schema, and of the channel that each append notifies."""
+        return f"{self.name}_events"
+
     def run(self, run_id: str, *, version: int | None = None) -> AgentRun:
         """Rebuild a run from its events, for hosts that save it together with aggregates of their own.
 

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from perdure.domain.errors import NewerLog
-from perdure.domain.events import EVENTS, Event
+from perdure.domain.events import (
+    EVENTS,
+    BudgetExtended,
+    CancelRequested,
+    EscalationResolved,
+    Event,
+    InputAdded,
+    RunCancelled,
+    RunCompleted,
+    RunEscalated,
+    RunFailed,
+    RunStarted,
+)
 
 PREFIX = "perdure."
 _TYPES: dict[str, type[Event]] = {event_type.TOPIC: event_type for event_type in EVENTS}
@@ -45,3 +57,21 @@ def older_version(topic: str) -> tuple[type[Event], int]:
             "written by a newer one. Upgrade this process; it changes nothing until then."
         )
     return event_type, stored
+
+
+_RESTING = (RunEscalated, RunCompleted, RunFailed, RunCancelled)
+_WAKING = (RunStarted, InputAdded, BudgetExtended, EscalationResolved, CancelRequested)
+
+
+def _all_versions(event_types: tuple[type[Event], ...]) -> tuple[str, ...]:
+    return tuple(
+        kind.TOPIC if version == 1 else f"{kind.TOPIC}.{version}"
+        for kind in event_types
+        for version in range(1, kind.VERSION + 1)
+    )
+
+
+RESTING_TOPICS = _all_versions(_RESTING)
+"""A run whose last event has one of these has nothing to do."""
+WAKING_TOPICS = _all_versions(_WAKING)
+"""After one of these, a run may have something to do that nobody knows of yet."""

@@ -24,19 +24,21 @@ def schema_lock(connection: Connection[Any]) -> Generator[None]:
         connection.execute("SELECT pg_advisory_unlock(%s)", (_SCHEMA_LOCK,))
 
 
-def statements(name: str, schema: str) -> dict[str, Composed]:
+def statements(name: str, schema: str, **identifiers: str) -> dict[str, Composed]:
     """Read the named statements of a `.sql` file of this package.
 
     Args:
         name: The file, without its ending.
         schema: Put in for `{schema}` in the statements.
+        **identifiers: Names of tables, put in likewise.
 
     Returns:
         Statement by name: each follows a line `-- name: <name>`.
     """
     text = files("perdure.infrastructure.postgres").joinpath(f"{name}.sql").read_text()
+    names = {"schema": Identifier(schema), **{k: Identifier(v) for k, v in identifiers.items()}}
     found: dict[str, Composed] = {}
     for part in text.split("-- name: ")[1:]:
         title, _, body = part.partition("\n")
-        found[title.strip()] = SQL(body).format(schema=Identifier(schema))  # pyright: ignore[reportArgumentType]
+        found[title.strip()] = SQL(body).format(**names)  # pyright: ignore[reportArgumentType]
     return found
