@@ -9,8 +9,11 @@ from pydantic import Field
 
 from perdure.domain.value import Value
 
+LONGEST = timedelta(days=36_525)
+"""A century; times beyond it have no place in a calendar."""
+
 Positive = Annotated[int, Field(gt=0)]
-PositiveTime = Annotated[timedelta, Field(gt=timedelta(0))]
+PositiveTime = Annotated[timedelta, Field(gt=timedelta(0), le=LONGEST)]
 _Amount = TypeVar("_Amount", int, timedelta)
 
 
@@ -31,10 +34,11 @@ class Budget(Value):
 
     def extended(self, by: Budget) -> Budget:
         """Return this budget with the other's amounts added; what has no limit stays without."""
+        time = _total(self.wall_clock, by.wall_clock)
         return Budget(
             steps=_total(self.steps, by.steps),
             tokens=_total(self.tokens, by.tokens),
-            wall_clock=_total(self.wall_clock, by.wall_clock),
+            wall_clock=min(time, LONGEST) if time is not None else None,
         )
 
 

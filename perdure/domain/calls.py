@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -88,7 +88,7 @@ class ToolCall:
         """Whether "not landed" may be believed: the last attempt can no longer act by then."""
         if self.started_at is None:
             return False
-        return at >= self.started_at + timedelta(seconds=self.timeout + self.settle)
+        return (at - self.started_at).total_seconds() >= self.timeout + self.settle
 
     def result(self) -> ToolResult:
         """What the model is told; a call without an outcome is never told as one that did not happen."""

@@ -45,14 +45,14 @@ class RunStarted(Event):
 
     TOPIC = "perdure.run-started"
 
-    agent: str
+    agent: Text
     input: tuple[InputMessage, ...]
     pins: Pins
     budget: Budget
-    tenant: str | None = None
+    tenant: Text | None = None
     deadline: Instant | None = None
-    labels: dict[str, str] | None = None
-    parent: str | None = None
+    labels: dict[Text, Text] | None = None
+    parent: Text | None = None
 
 
 class RunClaimed(Event):
@@ -64,7 +64,7 @@ class RunClaimed(Event):
 
     TOPIC = "perdure.run-claimed"
 
-    worker: str
+    worker: Text
     epoch: int = Field(ge=1)
     left: Literal["new", "released", "expired"]
 
@@ -120,8 +120,8 @@ class ToolCallStarted(Event):
     attempt: int = Field(ge=1)
     policy: Policy
     idempotency_key: str
-    timeout: float
-    settle: float | None = None
+    timeout: float = Field(ge=0, allow_inf_nan=False)
+    settle: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class ToolCallSucceeded(Event):
@@ -253,7 +253,7 @@ class RunFailed(Event):
 
     TOPIC = "perdure.run-failed"
 
-    code: str
+    code: Text
     message: Text
     by: Text | None = None
 

@@ -103,7 +103,6 @@ def _model_responded(state: RunState, event: ModelResponded) -> RunState:
         input_tokens=state.input_tokens + event.usage.input_tokens,
         output_tokens=state.output_tokens + event.usage.output_tokens,
         trouble=None,
-        decisions=MappingProxyType({}),
         barren_claims=(),
     )
 
@@ -135,9 +134,13 @@ def _call_started(state: RunState, event: ToolCallStarted) -> RunState:
         settle=event.settle or 0.0,
         first_started_at=first or event.at,
         started_at=event.at,
+        doubt=None,
+        doubt_detail=None,
+        doubted_at=None,
         verifications=0,
         conclusive=0,
         verified_at=None,
+        evidence=None,
         cleared_by=None,
     )
 

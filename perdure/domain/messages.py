@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from perdure.domain.value import Text, Value
+from perdure.domain.value import JsonObject, Text, Value
 
-Opaque = dict[str, JsonValue]
+Opaque = JsonObject
 """What a provider wants back word for word (signatures, item ids, details); nobody else reads it."""
 
 
@@ -141,11 +142,15 @@ class Reply(Value):
     model: Text | None = None
 
 
+_FORM_OF_OURS = re.compile(r"call_\d+_\d+_[0-9a-f]{8}")
+
+
 def wire_ids(messages: Iterable[Message]) -> dict[str, str]:
     """Say under which id each call goes to a provider: theirs if it is usable, else ours.
 
-    Theirs is usable when it is not empty and no earlier call of the run had it; calls are told apart by
-    `call_id` alone. The answer for a call never changes as the conversation grows.
+    Theirs is usable when it is not empty, no earlier call of the run had it, and it does not have the form
+    of ours (a later call may need that one); calls are told apart by `call_id` alone. The answer for a call
+    never changes as the conversation grows.
 
     Returns:
         `call_id` -> id on the wire; both the call and its result use it.
@@ -156,6 +161,7 @@ def wire_ids(messages: Iterable[Message]) -> dict[str, str]:
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls:
                 theirs = call.provider_call_id
-                ids[call.call_id] = theirs if theirs and theirs not in taken else call.call_id
+                usable = theirs and theirs not in taken and not _FORM_OF_OURS.fullmatch(theirs)
+                ids[call.call_id] = theirs if theirs and usable else call.call_id
                 taken.add(ids[call.call_id])
     return ids

@@ -28,8 +28,8 @@ class ToolPin(ToolSpec):
 class Pins(Value):
     """The versions that a run keeps from its start to its end."""
 
-    model: str
-    prompt_version: str
+    model: Text
+    prompt_version: Text
     prompt: Text
     tools: tuple[ToolPin, ...]
 
@@ -79,8 +79,16 @@ def differences(pinned: Pins, offered: Pins, *, sources: Iterable[str] = ()) -> 
 
 
 _ANNOTATIONS = {"title", "description", "examples", "$comment"}
-_NAMED_SCHEMAS = {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+_NAMED_SCHEMAS = {
+    "properties",
+    "$defs",
+    "definitions",
+    "patternProperties",
+    "dependentSchemas",
+    "dependentRequired",
+}
 _SETS = {"required", "enum", "type"}
+_DATA = {"const", "default", "enum"}
 
 
 def contract_of(schema: JsonValue, *, named: bool = False) -> JsonValue:
@@ -92,15 +100,18 @@ def contract_of(schema: JsonValue, *, named: bool = False) -> JsonValue:
     """
     if isinstance(schema, dict):
         return {
-            key: _sorted(contract_of(part))
-            if key in _SETS and not named
-            else contract_of(part, named=key in _NAMED_SCHEMAS and not named)
+            key: contract_of(part) if named else _keyword(key, part)
             for key, part in schema.items()
             if named or key not in _ANNOTATIONS
         }
     if isinstance(schema, list):
         return [contract_of(part) for part in schema]
     return schema
+
+
+def _keyword(key: str, part: JsonValue) -> JsonValue:
+    meaning = part if key in _DATA else contract_of(part, named=key in _NAMED_SCHEMAS)
+    return _sorted(meaning) if key in _SETS else meaning
 
 
 def _sorted(part: JsonValue) -> JsonValue:

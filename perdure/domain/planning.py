@@ -130,7 +130,7 @@ class Plan:
 
     def _key_is_too_old(self, call: ToolCall, contract: ToolContract) -> bool:
         first = call.first_started_at
-        return first is not None and self._now >= first + contract.key_ttl
+        return first is not None and self._now - first >= contract.key_ttl
 
     def _stops_starts(self) -> bool:
         late = self._state.deadline is not None and self._now >= self._state.deadline
@@ -154,7 +154,7 @@ class Plan:
             policy=contract.policy,
             idempotency_key=idempotency_key_for(self._state.run_id, call.call_id),
             timeout=contract.timeout,
-            settle=contract.settle if contract.policy is Policy.VERIFY_THEN_DECIDE else None,
+            settle=contract.settle or None,
         )
 
     # -- the run -----------------------------------------------------------------------------------
@@ -196,6 +196,9 @@ class Plan:
         return AskModel(state.steps + 1)
 
     def _quarantine(self) -> Move:
+        for call in self._state.calls.values():
+            if call.status is CallStatus.STARTED:
+                self._emit(ToolCallInDoubt, call_id=call.call_id, attempt=call.attempt, why="crash")
         lost = self._state.barren_claims
         return self._escalate(
             "quarantine",

@@ -34,6 +34,10 @@ def require_resolvable(state: RunState, call_id: str | None, resolution: Resolut
     if call_id is None:
         _require_run_resolvable(state, resolution)
     else:
+        if call_id not in state.calls and call_id in state.decisions:
+            raise CallAlreadyResolved(
+                f"call {call_id!r} is resolved already, in an earlier step: {_decided(state, call_id)}"
+            )
         _require_call_resolvable(state, call_of(state, call_id), resolution)
 
 
@@ -72,9 +76,13 @@ def _require_call_resolvable(state: RunState, call: ToolCall, resolution: Resolu
 
 
 def _how(state: RunState, call: ToolCall) -> str:
-    decision = state.decisions.get(call.call_id)
-    if decision is None:
+    if call.call_id not in state.decisions:
         return f"it is {call.status}, known by {call.known_by or call.cleared_by}"
+    return _decided(state, call.call_id)
+
+
+def _decided(state: RunState, call_id: str) -> str:
+    decision = state.decisions[call_id]
     return (
         f"{decision.by} decided {decision.resolution!r} at {decision.at:%Y-%m-%d %H:%M:%SZ} "
         f"({decision.reason})"

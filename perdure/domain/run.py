@@ -132,6 +132,12 @@ class AgentRun:
         """
         if not messages or not isinstance(messages[-1], UserMessage):
             raise InvalidInput("a run starts with input: its last message must be the user's")
+        for message in messages:
+            if isinstance(message, AssistantMessage) and (message.tool_calls or not message.parts):
+                raise InvalidInput(
+                    "a conversation that a run starts with holds text: no tool calls (their results "
+                    "have no place in it), and no empty messages"
+                )
         run = cls(RunState(run_id))
         run._emit(
             RunStarted,
@@ -179,6 +185,8 @@ class AgentRun:
             now: The time.
         """
         self._require_unfinished()
+        if self._state.step is not None and not self._state.step.is_settled:
+            raise RunNotRunnable(f"run {self.id!r} has calls without an outcome: the model is not asked yet")
         step = self._state.steps + 1
         parts: list[Any] = []
         position = 0
@@ -282,13 +290,16 @@ class AgentRun:
             )
 
     def escalate(self, why: EscalationReason, message: str, ask: str, now: datetime) -> None:
-        """Leave the run to a person.
+        """Leave the run to a person; nobody runs its calls any more, so those that were started are in doubt.
 
         Raises:
             RunNotRunnable: When the run rests already.
         """
         if self._state.is_resting:
             raise RunNotRunnable(f"run {self.id!r} is {self._state.status} already")
+        for call in self._state.calls.values():
+            if call.status is CallStatus.STARTED:
+                self.call_in_doubt(call.call_id, "crash", now)
         self._emit(RunEscalated, now, why=why, message=message, ask=ask)
 
     # -- what people say ---------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class RunState:
         epoch: Number of the newest claim.
         worker: Who made it.
         escalation: What a person is asked, while the status is escalated.
-        decisions: Call id -> what a person decided, for the pending step.
+        decisions: Call id -> what a person decided last about it, in any step.
         barren_claims: Claims in a row that ended with an expired lease and brought no new fact, each as
             "worker (epoch)".
         answer: The final answer, once completed.

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field, JsonValue
 
-from perdure.domain.value import Text, Value
+from perdure.domain.value import JsonObject, Text, Value
 
 
 class Policy(StrEnum):
@@ -56,9 +56,9 @@ class Verdict(Value):
 class ToolSpec(Value):
     """What the model is told about a tool: its name, what it does, and the JSON Schema of its arguments."""
 
-    name: str
+    name: Text
     description: Text
-    parameters: dict[str, JsonValue]
+    parameters: JsonObject
 
 
 class ToolContract(Value):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import Annotated, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
 
 def storable(text: object) -> object:
@@ -19,6 +20,35 @@ def storable(text: object) -> object:
 
 Text = Annotated[str, BeforeValidator(storable)]
 """Text from a model, a tool or a person, in the form in which it can be stored and shown."""
+
+DEEPEST_JSON = 100
+"""Levels of JSON inside an event: what is written deeper cannot be read again (parsers stop at 200)."""
+
+
+def storable_json(value: object) -> object:
+    """Return JSON data with its texts made storable.
+
+    Raises:
+        ValueError: When it is nested too deep to be read again, or holds a number that JSON has not.
+    """
+    return _storable_json(value, DEEPEST_JSON)
+
+
+def _storable_json(value: object, levels: int) -> object:
+    if levels < 0:
+        raise ValueError(f"JSON that is nested deeper than {DEEPEST_JSON} levels cannot be stored")
+    if isinstance(value, dict):
+        members = cast("dict[object, object]", value).items()
+        return {storable(key): _storable_json(member, levels - 1) for key, member in members}
+    if isinstance(value, list):
+        return [_storable_json(item, levels - 1) for item in cast("list[object]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number in JSON")
+    return storable(value)
+
+
+JsonObject = Annotated[dict[str, JsonValue], BeforeValidator(storable_json)]
+"""A JSON object in the form in which it can be stored, and read again."""
 
 
 class Value(BaseModel):
