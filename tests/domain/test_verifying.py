@@ -54,7 +54,7 @@ def test_not_landed_runs_again() -> None:
 
 @pytest.mark.parametrize("passed", [0.0, 30.0, 39.999])
 def test_not_landed_too_early(passed: float) -> None:
-    """A verdict of not landed counts as unknown until the attempt's own timeout and the settle time have passed."""
+    """A verdict of not landed counts as unknown until timeout and settle time of the attempt have passed."""
     log = in_doubt(VERIFY, timeout=30, settle=10).after(passed)
     not_landed = Verdict.not_landed(evidence="no such mail")
     outcome = given(log).when(lambda run: run.call_verified(log.call_id(1), not_landed, log.now))
