@@ -1,0 +1,186 @@
+"""Processes that share a log, leases and a clock in memory, and die at chosen points."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from perdure import Agent, AgentRuns, Resolution, RunState, RunStatus
+from perdure.application.ports.boundaries import Boundary
+from perdure.application.ports.clock import Clock
+from perdure.application.ports.leases import Leases
+from perdure.application.ports.model import ModelRequest
+from perdure.application.registered_agents import RegisteredAgents
+from perdure.domain.events import Event
+from perdure.infrastructure.event_store.run_log import RunLog
+from perdure.infrastructure.memory.leases import MemoryLeases
+from support.scenarios import Asked, Scenario
+from support.world import World
+
+LEASE = 30.0
+
+
+class Crash(BaseException):
+    """The process is dead: whatever it tries to do from here on, it does not do."""
+
+
+class JumpingClock(Clock):
+    """The machine's clock, which a test can move on."""
+
+    def __init__(self) -> None:
+        self._jumped = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the present moment, jumps included."""
+        return datetime.now(UTC) + self._jumped
+
+    def synchronise(self) -> None:
+        """There is nothing to look at."""
+
+    def jump(self, seconds: float) -> None:
+        """Let time pass at once."""
+        self._jumped += timedelta(seconds=seconds)
+
+
+class Process:
+    """A process: its boundaries, and its death at one of them.
+
+    Attributes:
+        passed: The boundaries that it came to.
+    """
+
+    def __init__(self, crash_at: int | None = None) -> None:
+        self.passed: list[tuple[Boundary, str]] = []
+        self.is_dead = False
+        self._crash_at = crash_at
+        self._turn = threading.Lock()
+
+    def reached(self, boundary: Boundary, run_id: str, detail: str) -> None:
+        """Take note, and die when it is time."""
+        with self._turn:
+            self.require_alive()
+            self.passed.append((boundary, detail))
+            if len(self.passed) == self._crash_at:
+                self.is_dead = True
+        self.require_alive()
+
+    def require_alive(self) -> None:
+        """Raise once the process is dead."""
+        if self.is_dead:
+            raise Crash
+
+
+class LeasesOfProcess(Leases):
+    """Leases as one process sees them: none are asked for by the dead."""
+
+    def __init__(self, leases: Leases, process: Process) -> None:
+        self._leases = leases
+        self._process = process
+
+    def __getattribute__(self, name: str) -> object:
+        if not name.startswith("_"):
+            object.__getattribute__(self, "_process").require_alive()
+            return getattr(object.__getattribute__(self, "_leases"), name)
+        return object.__getattribute__(self, name)
+
+
+# The port's abstract methods are answered by `__getattribute__`.
+LeasesOfProcess.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
+
+@dataclass
+class Outcome:
+    """What became of a scenario."""
+
+    scenario: Scenario
+    world: World
+    events: Sequence[Event]
+    state: RunState
+    requests: Sequence[tuple[str, ModelRequest]]
+    processes: Sequence[Process] = field(default_factory=list)
+
+
+class Cluster:
+    """What outlives processes."""
+
+    def __init__(self, scenario: Scenario, *, world: World | None = None, log: RunLog | None = None) -> None:
+        self.scenario = scenario
+        self.world = world if world is not None else World()
+        self.log = log if log is not None else RunLog()
+        self.clock = JumpingClock()
+        self.leases = MemoryLeases(self.clock)
+        self._asked: list[Asked] = []
+        self._processes: list[Process] = []
+        self.office = self.boot(agents=[])
+        self.world.read_log = self.office.events
+
+    def boot(self, process: Process | None = None, *, agents: Sequence[Agent] | None = None) -> AgentRuns:
+        """Start a process."""
+        process = process if process is not None else Process()
+        self._processes.append(process)
+        if agents is None:
+            agent, asked = self.scenario.agent(self.world, process.require_alive)
+            self._asked.append(asked)
+            agents = [agent]
+        return AgentRuns(
+            self.log,
+            LeasesOfProcess(self.leases, process),
+            self.clock,
+            RegisteredAgents(agents, _no_model),
+            lease_seconds=LEASE,
+            boundaries=process,
+        )
+
+    def start(self, run_id: str = "run-1") -> str:
+        """Put the scenario's run on record."""
+        with self.boot() as runs:
+            return runs.start("actor", "Act.", run_id=run_id)
+
+    def live(self, run_id: str, *, crashes: Sequence[int] = ()) -> Outcome:
+        """Drive a run to its end, through as many dying processes; a person decides where one is asked."""
+        for crash_at in (*crashes, None):
+            process = Process(crash_at)
+            with self.boot(process) as runs:
+                try:
+                    self._drive(runs, run_id)
+                except Crash:
+                    self.clock.jump(2 * LEASE)
+        return self.outcome(run_id)
+
+    def outcome(self, run_id: str) -> Outcome:
+        """Say what has become of a run so far."""
+        requests = [(model.name, request) for model in self._asked for request in model.requests]
+        return Outcome(
+            self.scenario,
+            self.world,
+            self.office.events(run_id),
+            self.office.state(run_id),
+            requests,
+            self._processes,
+        )
+
+    def _drive(self, runs: AgentRuns, run_id: str) -> None:
+        state = runs.advance(run_id)
+        while state.status is RunStatus.ESCALATED and state.escalation and state.escalation.calls:
+            decide(self.office, state, self.world)
+            state = runs.advance(run_id)
+
+
+def decide(runs: AgentRuns, state: RunState, world: World) -> None:
+    """Decide each call in doubt by what can be seen in the world, as a person would."""
+    assert state.escalation is not None
+    for call_id in state.escalation.calls:
+        effect = world.of_call(call_id)
+        if effect is not None:
+            resolution = Resolution.succeeded(effect.result)
+        elif state.calls[call_id].attempt < 5:
+            resolution = Resolution.rerun()
+        else:
+            resolution = Resolution.failed("It never happened.")
+        runs.resolve(state.run_id, call_id, resolution, by="ann", reason="looked it up")
+
+
+def _no_model(name: str) -> Asked:
+    raise AssertionError(f"no model is named in these tests: {name}")
