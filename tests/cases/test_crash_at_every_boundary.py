@@ -19,6 +19,16 @@ def boundaries_of(outcome: Outcome) -> int:
     return len(outcome.processes[-1].passed)
 
 
+def boundaries_that_differ(scenario: Scenario, count: int) -> list[int]:
+    """Leave out boundaries at which a death leaves log and world as a death at an earlier one does."""
+    found: dict[tuple[int, int], int] = {}
+    for crash_at in range(1, count + 1):
+        cluster = Cluster(scenario)
+        died = cluster.die(cluster.start(), crash_at)
+        found.setdefault((len(died.events), len(died.world.effects)), crash_at)
+    return list(found.values())
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_crash_at_any_boundary_changes_neither_answer_nor_effects(tool: str) -> None:
     """Wherever a process dies, the run ends as the uninterrupted one, and every policy keeps its promise."""
@@ -38,7 +48,7 @@ def test_a_crash_during_recovery_changes_nothing_either(tool: str) -> None:
     scenario = one_call(tool)
     uninterrupted = lived(scenario)
 
-    for first in range(1, boundaries_of(uninterrupted) + 1):
+    for first in boundaries_that_differ(scenario, boundaries_of(uninterrupted)):
         second = 0
         while True:
             second += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -72,6 +73,10 @@ class Process:
             raise Crash
 
 
+_current: ContextVar[Process] = ContextVar("current process")
+"""Tools are defined once for all processes of a cluster: defining them takes longer than a run."""
+
+
 class LeasesOfProcess(Leases):
     """Leases as one process sees them: none are asked for by the dead."""
 
@@ -111,6 +116,7 @@ class Cluster:
         self.log = log if log is not None else RunLog()
         self.clock = JumpingClock()
         self.leases = MemoryLeases(self.clock)
+        self._tools = scenario.tools(self.world, lambda: _current.get().require_alive())
         self._asked: list[Asked] = []
         self._processes: list[Process] = []
         self.office = self.boot(agents=[])
@@ -121,7 +127,8 @@ class Cluster:
         process = process if process is not None else Process()
         self._processes.append(process)
         if agents is None:
-            agent, asked = self.scenario.agent(self.world, process.require_alive)
+            _current.set(process)
+            agent, asked = self.scenario.agent(self._tools, process.require_alive)
             self._asked.append(asked)
             agents = [agent]
         return AgentRuns(
@@ -141,12 +148,16 @@ class Cluster:
     def live(self, run_id: str, *, crashes: Sequence[int] = ()) -> Outcome:
         """Drive a run to its end, through as many dying processes; a person decides where one is asked."""
         for crash_at in (*crashes, None):
-            process = Process(crash_at)
-            with self.boot(process) as runs:
-                try:
-                    self._drive(runs, run_id)
-                except Crash:
-                    self.clock.jump(2 * LEASE)
+            self.die(run_id, crash_at)
+        return self.outcome(run_id)
+
+    def die(self, run_id: str, crash_at: int | None) -> Outcome:
+        """Drive a run in a process that dies at this boundary, if it comes to it."""
+        with self.boot(Process(crash_at)) as runs:
+            try:
+                self._drive(runs, run_id)
+            except Crash:
+                self.clock.jump(2 * LEASE)
         return self.outcome(run_id)
 
     def outcome(self, run_id: str) -> Outcome:

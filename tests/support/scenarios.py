@@ -78,21 +78,24 @@ class Scenario:
         ]
         return says("; ".join(results), usage=USAGE)
 
-    def agent(self, world: World, require_alive: Callable[[], None] = lambda: None) -> tuple[Agent, Asked]:
-        """Return the agent as one process has it, and what its model will have been asked."""
+    def agent(
+        self, tools: ToolRegistry, require_alive: Callable[[], None] = lambda: None
+    ) -> tuple[Agent, Asked]:
+        """Return the agent as one process has it, and the model that keeps what it is asked."""
         asked = Asked(self.model_name, self.script, require_alive)
         agent = Agent(
             "actor",
             model=asked,
             prompt_version="v1",
             prompt=self.prompt,
-            tools=self._tools(world, require_alive),
+            tools=tools,
             budget=self.budget,
             limits=self.limits,
         )
         return agent, asked
 
-    def _tools(self, world: World, require_alive: Callable[[], None]) -> ToolRegistry:
+    def tools(self, world: World, require_alive: Callable[[], None] = lambda: None) -> ToolRegistry:
+        """Return a tool for each policy, acting on a world."""
         tools = ToolRegistry()
 
         def landed(n: int, does: str, verify: str, after: int, ctx: ToolContext) -> Verdict:
