@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,8 @@ from support.scenarios import Asked, Scenario
 from support.world import World
 
 LEASE = 30.0
+DEADLINE = 20.0
+"""Seconds within which everything that a test waits for happens, even on a busy machine."""
 
 
 class Crash(BaseException):
@@ -71,6 +74,29 @@ class Process:
         """Raise once the process is dead."""
         if self.is_dead:
             raise Crash
+
+
+class FrozenProcess(Process):
+    """A process that stands still at a boundary until a test lets it go on.
+
+    Attributes:
+        is_frozen: Set when it has come there.
+        thaw: Set it to let it go on.
+    """
+
+    def __init__(self, boundary: Boundary, detail: str = "") -> None:
+        super().__init__()
+        self.is_frozen = threading.Event()
+        self.thaw = threading.Event()
+        self._freeze_at = (boundary, detail)
+
+    def reached(self, boundary: Boundary, run_id: str, detail: str) -> None:
+        """Take note, and stand still the first time that it comes to the chosen boundary."""
+        super().reached(boundary, run_id, detail)
+        where, what = self._freeze_at
+        if boundary is where and what in detail and not self.is_frozen.is_set():
+            self.is_frozen.set()
+            assert self.thaw.wait(DEADLINE), "nobody let the process go on"
 
 
 _current: ContextVar[Process] = ContextVar("current process")
@@ -159,6 +185,21 @@ class Cluster:
             except Crash:
                 self.clock.jump(2 * LEASE)
         return self.outcome(run_id)
+
+    def freeze(self, run_id: str, process: FrozenProcess) -> Future[RunState]:
+        """Drive a run in a process that freezes, up to that point; its end is in the future returned."""
+        driving = Future[RunState]()
+
+        def drive() -> None:
+            with self.boot(process) as runs:
+                try:
+                    driving.set_result(runs.advance(run_id))
+                except BaseException as error:  # noqa: BLE001 - it is what the test asks about
+                    driving.set_exception(error)
+
+        threading.Thread(target=drive, daemon=True).start()
+        assert process.is_frozen.wait(DEADLINE), "the process never came to the boundary"
+        return driving
 
     def outcome(self, run_id: str) -> Outcome:
         """Say what has become of a run so far."""

@@ -110,8 +110,10 @@ class Scenario:
         for name, policy in TOOLS.items():
             verify = landed if policy is Policy.VERIFY_THEN_DECIDE else None
             tool = _acting(name, world, require_alive)
+            # The default is not named, so that what holds of it holds of a tool without a policy.
+            named = {} if policy is Policy.ESCALATE_IF_UNKNOWN else {"policy": policy}
             tools.tool(
-                policy=policy,
+                **named,
                 verify=verify,
                 name=name,
                 timeout=self.timeout,
