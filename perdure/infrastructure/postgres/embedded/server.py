@@ -126,8 +126,7 @@ def remove(directory: Path | None = None) -> None:
     starting = FileLock(base / ".start.lock")
     try:
         starting.take()
-        if site.is_running():
-            site.stop()
+        site.stop()
         shutil.rmtree(site.sockets, ignore_errors=True)
         shutil.rmtree(base)
     finally:
@@ -189,7 +188,14 @@ class _Site:
         self._run("pg_ctl", "-D", self.data, "-w", "-t", "60", "-l", log, "-o", options, "start")
 
     def stop(self) -> None:
-        self._run("pg_ctl", "-D", self.data, "-m", "fast", "-w", "-t", "60", "stop")
+        if not self.is_running():
+            return
+        try:
+            self._run("pg_ctl", "-D", self.data, "-m", "fast", "-w", "-t", "60", "stop")
+        except DatabaseError:
+            # A reaper may have stopped it between the look and the stop.
+            if self.is_running():
+                raise
 
     def is_running(self) -> bool:
         """Whether the pid file names a live server of ours; the pid may be another program's by now."""
@@ -262,12 +268,17 @@ def _tail(said: bytes) -> str:
 
 
 def _command_of(pid: int) -> str:
+    """Return the name of a live process's program; a zombie is not alive, though it keeps its name."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except FileNotFoundError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
         if Path("/proc/self").exists():
             return ""
-    answer = subprocess.run(
-        ["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip().rsplit("/", 1)[-1]
+        ps = ["ps", "-o", "stat=,comm=", "-p", str(pid)]
+        answer = subprocess.run(ps, capture_output=True, text=True, check=False).stdout
+        state, _, command = answer.strip().partition(" ")
+        command = command.strip().rsplit("/", 1)[-1]
+    else:
+        command, _, rest = stat.partition("(")[2].rpartition(")")
+        state = rest.split()[0]
+    return "" if state.startswith("Z") else command
