@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from support.cluster import Cluster, Outcome
-from support.promises import violations
-from support.scenarios import TOOLS, Call, Scenario, one_call, several_steps
+
+from tests.support.cluster import Cluster, Outcome
+from tests.support.promises import violations
+from tests.support.scenarios import TOOLS, Call, Scenario, one_call, several_steps
 
 
 def lived(scenario: Scenario, *crashes: int) -> Outcome:

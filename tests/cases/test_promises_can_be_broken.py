@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from support.cluster import LEASE, Cluster, FrozenProcess, Outcome
-from support.promises import violations
-from support.scenarios import Call, Scenario, one_call, several_steps
 
 from perdure import Budget, OwnershipLost, PerdureError, Policy, ToolRegistry, Verdict
 from perdure.application import activities, journal, registered_agents
@@ -19,6 +16,9 @@ from perdure.domain.events import Event, RunClaimed
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState, Step
 from perdure.infrastructure.event_store.store import EventSourcedStore
+from tests.support.cluster import LEASE, Cluster, FrozenProcess, Outcome
+from tests.support.promises import violations
+from tests.support.scenarios import Call, Scenario, one_call, several_steps
 
 Patch = pytest.MonkeyPatch
 

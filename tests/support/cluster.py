@@ -18,8 +18,8 @@ from perdure.application.registered_agents import RegisteredAgents
 from perdure.domain.events import Event
 from perdure.infrastructure.event_store.run_log import RunLog
 from perdure.infrastructure.memory.leases import MemoryLeases
-from support.scenarios import Asked, Scenario
-from support.world import World
+from tests.support.scenarios import Asked, Scenario
+from tests.support.world import World
 
 LEASE = 30.0
 DEADLINE = 20.0

@@ -22,8 +22,8 @@ from perdure.domain.events import (
 )
 from perdure.domain.evolution import fold
 from perdure.domain.messages import AssistantMessage, Message, ToolResultsMessage, UserMessage
-from support.cluster import Outcome
-from support.scenarios import TOOLS
+from tests.support.cluster import Outcome
+from tests.support.scenarios import TOOLS
 
 ONCE = (Policy.VERIFY_THEN_DECIDE, Policy.ESCALATE_IF_UNKNOWN)
 

@@ -11,7 +11,7 @@ from perdure import Agent, Budget, Limits, Policy, ToolContext, ToolError, ToolR
 from perdure.application.ports.model import ModelRequest
 from perdure.domain.messages import AssistantMessage, Message, Reply, ToolResultsMessage, Usage
 from perdure.testing import ScriptedModel, asks, says, together
-from support.world import World
+from tests.support.world import World
 
 TOOLS = {
     "look_up": Policy.RERUN,
