@@ -211,12 +211,15 @@ def test_call_ends() -> None:
     )
 
 
+SUCCEEDED = started(PERSON).call_succeeded()
+
+
 @pytest.mark.parametrize(
     ("log", "error"),
     [
         (asked("refund"), RunNotRunnable),
         (started(PERSON).call_in_doubt(), RunNotRunnable),
-        (started(PERSON).call_succeeded(), RunNotRunnable),
+        (SUCCEEDED, RunNotRunnable),
         (started(PERSON).call_failed(), RunNotRunnable),
         (a_run().claimed().responded("x"), CallNotFound),
         *((log, RunFinished) for log in FINISHED),

@@ -160,10 +160,13 @@ def test_quarantine_leaves_calls_in_doubt() -> None:
     assert [call.call_id for call in outcome.state.in_doubt] == [log.call_id(1)]
 
 
+RELEASED_BETWEEN = a_run().claimed().crashed().claimed(left="released").crashed()
+
+
 @pytest.mark.parametrize(
     "log",
     [
-        a_run().claimed().crashed().claimed(left="released").crashed(),
+        RELEASED_BETWEEN,
         asked("read").call_started().crashed().call_in_doubt().call_started().call_succeeded().crashed(),
         asked("read").call_started().crashed().call_failed().crashed(),
         a_run().claimed().crashed().responded(asks("read")).crashed(),

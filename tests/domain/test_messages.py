@@ -106,6 +106,7 @@ def result_of(log: RunLog) -> tuple[bool, str]:
     return result.ok, result.content
 
 
+IN_DOUBT = in_doubt(PERSON)
 MAYBE = (False, "The outcome of this call is not known yet: it may or may not have happened.")
 
 
@@ -122,7 +123,7 @@ MAYBE = (False, "The outcome of this call is not known yet: it may or may not ha
         (a_run().responded(asks("refund")), (False, "This call has not been started yet.")),
         (started(PERSON), MAYBE),
         (started(PERSON).crashed(), MAYBE),
-        (in_doubt(PERSON), MAYBE),
+        (IN_DOUBT, MAYBE),
         (in_doubt(VERIFY).call_verified(), MAYBE),
         (in_doubt(VERIFY).call_verified(1, "landed"), MAYBE),
         (in_doubt(PERSON).escalated("calls_in_doubt", 1).resolved(1, "abandon").run_failed(), MAYBE),

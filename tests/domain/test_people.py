@@ -221,6 +221,13 @@ def test_cancel_after_a_crash() -> None:
     assert [call.call_id for call in outcome.state.in_doubt] == [log.call_id(1)]
 
 
+def test_cancel_after_a_crash_waits() -> None:
+    """A run that is to stop waits for what is still under way beside the call that was lost."""
+    log = asked("refund", "read").call_started(1).cancel_requested().crashed().call_in_doubt(1)
+    log = log.call_started(2, policy=RERUN)
+    given(log).when(advance(log.now)).then_nothing().then_returns(Act())
+
+
 def test_cancel_and_verify() -> None:
     """A call that can be verified is verified before the run is cancelled, and not run again."""
     log = started(VERIFY).cancel_requested().crashed()

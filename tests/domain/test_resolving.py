@@ -152,7 +152,10 @@ def test_known_without_a_person(log: RunLog, known: str) -> None:
     given(log).when(decide(log, CALL, SUCCEEDED)).then_raises(CallAlreadyResolved, match=known)
 
 
-@pytest.mark.parametrize("log", [asked("refund"), started(PERSON), started(PERSON).crashed()])
+UNDER_WAY = started(PERSON)
+
+
+@pytest.mark.parametrize("log", [asked("refund"), UNDER_WAY, UNDER_WAY.crashed()])
 def test_too_early(log: RunLog) -> None:
     """A call that may still come to its end is not decided by a person."""
     given(log).when(decide(log, CALL, SUCCEEDED)).then_raises(RunNotRunnable, match="not in doubt")

@@ -130,10 +130,13 @@ def test_verified_attempts_end() -> None:
     ).then_returns(AskModel(2))
 
 
+DECIDED = in_doubt(VERIFY).resolved(1, "succeeded").call_succeeded(1, known_by="person")
+
+
 @pytest.mark.parametrize(
     "log",
     [
-        in_doubt(VERIFY).resolved(1, "succeeded").call_succeeded(1, known_by="person"),
+        DECIDED,
         in_doubt(VERIFY).resolved(1, "rerun"),
         in_doubt(VERIFY).resolved(1, "rerun").call_started(1, policy=VERIFY),
     ],
