@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import smtplib
 import urllib.parse
@@ -97,8 +98,11 @@ def support_agent(shop: Shop, model) -> Agent:
 
 
 def message_id(ctx: ToolContext) -> str:
-    """The same for every attempt of a call, so that a mail can be found again."""
-    return f"<{ctx.idempotency_key.replace(':', '.')}@shop.example>"
+    """The same for every attempt of a call, so that a mail can be found again.
+
+    It is short: a long header is folded on its way, and then does not come back as it was sent.
+    """
+    return f"<{hashlib.sha256(ctx.idempotency_key.encode()).hexdigest()[:32]}@shop.example>"
 
 
 def post(url: str, body: dict, ctx: ToolContext, headers: dict[str, str]) -> dict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -52,6 +52,20 @@ class Drain:
     def seconds_left(self) -> float:
         """Seconds left for running tools."""
         return max(0.0, self._until - asyncio.get_running_loop().time())
+
+
+class _BroughtBack:
+    """What activities brought back, as one command that can say what it is about."""
+
+    def __init__(self, commands: Mapping[Key, Command]) -> None:
+        self._commands = commands
+
+    def __call__(self, run: AgentRun) -> None:
+        for command in self._commands.values():
+            command(run)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{kind} {call_id or number}" for kind, call_id, number in self._commands)
 
 
 class AgentLoop:
@@ -127,13 +141,15 @@ class AgentLoop:
             lost, _ = signals
             ending = {*self._under_way.values(), lost}
             await asyncio.wait(ending, timeout=drain.seconds_left, return_when=asyncio.FIRST_COMPLETED)
-            self._require_hold(signals)
+            await self._stop_if_lost(signals)
             await self._record(self._brought_back())
         return self._journal.state
 
-    def _require_hold(self, signals: Signals) -> None:
+    async def _stop_if_lost(self, signals: Signals) -> None:
         lost, _ = signals
         if lost.done():
+            # What has come back by now is still offered: the log takes it unless somebody else has claimed.
+            await self._record(self._brought_back())
             raise OwnershipLost(f"the lease of run {self._journal.state.run_id!r} was lost")
 
     async def _decide(self, command: Command) -> Move:
@@ -172,7 +188,7 @@ class AgentLoop:
 
         ending = {*self._under_way.values(), self._watcher, *signals}
         await asyncio.wait(ending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-        self._require_hold(signals)
+        await self._stop_if_lost(signals)
         if self._watcher.done():
             self._watcher.result()
             self._watcher = asyncio.create_task(self._watch())
@@ -201,15 +217,8 @@ class AgentLoop:
 
     def _brought_back(self) -> Command:
         ended = [key for key, task in self._under_way.items() if task.done()]
-        commands = [self._under_way.pop(key).result() for key in ended]
-        if not commands:
-            return nothing
-
-        def all_of_them(run: AgentRun) -> None:
-            for command in commands:
-                command(run)
-
-        return all_of_them
+        commands = {key: self._under_way.pop(key).result() for key in ended}
+        return _BroughtBack(commands) if commands else nothing
 
     async def _watch(self) -> None:
         """Take in what people wrote meanwhile; return when they did."""

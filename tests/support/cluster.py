@@ -145,6 +145,7 @@ class Cluster:
         self._tools = scenario.tools(self.world, lambda: _current.get().require_alive())
         self._asked: list[Asked] = []
         self._processes: list[Process] = []
+        self._booted: dict[int, AgentRuns] = {}
         self.office = self.boot(agents=[])
         self.world.read_log = self.office.events
 
@@ -157,7 +158,7 @@ class Cluster:
             agent, asked = self.scenario.agent(self._tools, process.require_alive)
             self._asked.append(asked)
             agents = [agent]
-        return AgentRuns(
+        runs = AgentRuns(
             self.log,
             LeasesOfProcess(self.leases, process),
             self.clock,
@@ -165,6 +166,12 @@ class Cluster:
             lease_seconds=LEASE,
             boundaries=process,
         )
+        self._booted[id(process)] = runs
+        return runs
+
+    def runs_of(self, process: Process) -> AgentRuns:
+        """Return what a process was booted with."""
+        return self._booted[id(process)]
 
     def start(self, run_id: str = "run-1") -> str:
         """Put the scenario's run on record."""
