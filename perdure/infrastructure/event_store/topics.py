@@ -35,6 +35,14 @@ def is_ours(topic: str) -> bool:
     return topic.startswith(PREFIX)
 
 
+def is_known(topic: str) -> bool:
+    """Whether this process can read events with this topic."""
+    try:
+        return current_type(topic) is not None or bool(older_version(topic))
+    except NewerLog:
+        return False
+
+
 def current_type(topic: str) -> type[Event] | None:
     """Return the event type that is stored under this topic now, or None for older and unknown topics."""
     return _CURRENT.get(topic)

@@ -24,18 +24,21 @@ def schema_lock(connection: Connection[Any]) -> Generator[None]:
         connection.execute("SELECT pg_advisory_unlock(%s)", (_SCHEMA_LOCK,))
 
 
-def statements(name: str, schema: str, **identifiers: str) -> dict[str, Composed]:
-    """Read the named statements of a `.sql` file of this package.
+def statements(
+    name: str, schema: str, *, package: str | None = None, **identifiers: str
+) -> dict[str, Composed]:
+    """Read the named statements of a `.sql` file.
 
     Args:
         name: The file, without its ending.
+        package: Where the file is, if not in this package.
         schema: Put in for `{schema}` in the statements.
         **identifiers: Names of tables, put in likewise.
 
     Returns:
         Statement by name: each follows a line `-- name: <name>`.
     """
-    text = files("perdure.infrastructure.postgres").joinpath(f"{name}.sql").read_text()
+    text = files(package or "perdure.infrastructure.postgres").joinpath(f"{name}.sql").read_text()
     names = {"schema": Identifier(schema), **{k: Identifier(v) for k, v in identifiers.items()}}
     found: dict[str, Composed] = {}
     for part in text.split("-- name: ")[1:]:
