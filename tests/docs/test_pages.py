@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .command_line import CLI
 from .pages import PAGES, ROOT, Reader, commands, environment
 
 
@@ -30,14 +31,9 @@ def test_the_snippets_of_a_page_run(page: Path, tmp_path: Path, request: pytest.
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=_name)
 def test_the_commands_of_a_page_exist(page: Path) -> None:
     """Each `perdure` command that a page shows exists, with the options and arguments that it shows."""
-    from typer.main import get_command
-
-    from perdure.infrastructure.cli import app
-
-    root = get_command(app)
     for words in commands(page):
-        with root.make_context("perdure", list(words), resilient_parsing=False) as context:
-            name, command, rest = root.resolve_command(context, [*context.protected_args, *context.args])
+        with CLI.make_context("perdure", list(words)) as context:
+            name, command, rest = CLI.resolve_command(context, [*context._protected_args, *context.args])
             assert command is not None, words
             command.make_context(name, rest, parent=context)
 

@@ -17,6 +17,7 @@ from perdure.domain.moves import Limits
 from perdure.domain.tools import ToolContract
 from perdure.infrastructure.event_store.topics import topic_of
 
+from .command_line import parameters
 from .event_tables import expected, on_page, shown
 from .pages import ROOT
 
@@ -82,6 +83,25 @@ def test_the_tree_of_errors_is_the_real_one() -> None:
     exported = [getattr(perdure, name) for name in perdure.__all__]
     errors = [each for each in exported if issubclass(each, PerdureError) and each is not PerdureError]
     assert shown_bases == {error.__name__: error.__base__.__name__ for error in errors}
+
+
+@pytest.mark.parametrize("command", parameters())
+def test_each_command_is_described_option_by_option(command: str) -> None:
+    """The page about the command line lists what each command can be told, and nothing else."""
+    text = (REFERENCE / "command-line.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+
+    listed = re.findall(r"^\| `([^`]+)` \|", sections[command], re.MULTILINE)
+
+    assert listed == parameters()[command]
+    assert f"| [`{command}`](#{command}) |" in text
+
+
+def test_no_command_is_described_that_is_not_there() -> None:
+    """A command that was removed is removed from the page too."""
+    text = (REFERENCE / "command-line.md").read_text()
+
+    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == list(parameters())
 
 
 def test_the_terms_of_a_tool_are_given_with_their_defaults() -> None:
