@@ -349,6 +349,6 @@ def _reapers_of(directory: Path) -> list[int]:
             command = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if any(part.endswith("reaper.py") for part in command) and str(directory / "data") in command:
+        if any(part.endswith("reaper.py") for part in command) and str(directory) in command:
             found.append(int(entry.name))
     return found

