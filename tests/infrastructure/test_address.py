@@ -15,6 +15,7 @@ from perdure.infrastructure.postgres.address import resolve_address
     [
         "postgresql://ann:s3cret@db.example/shop",
         "postgres://ann:s3cret@db.example/shop",
+        "postgresql://ann:p?s3cret=x#s3cret@db.example/shop",
         "postgresql+psycopg://ann:s3cret@db.example/shop",
         "host=db.example user=ann password=s3cret dbname=shop",
     ],
@@ -38,13 +39,38 @@ def test_the_address_given_comes_before_the_environment(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    "address", ["mysql://u:s3cret@h/d", "sqlite:///x.db", "just-a-name", "host='x password=s3cret"]
+    "address",
+    ["", "mysql://u:s3cret@h/d", "sqlite:///x.db", "just-a-name", "host='x password=s3cret", "://u:s3cret@h"],
 )
 def test_what_is_no_postgresql_address_is_refused_without_repeating_it(address: str) -> None:
     """Another database, a bare name and a broken string are errors that do not repeat the secret."""
     with pytest.raises(DatabaseError) as refused:
         resolve_address(address)
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["p@s3cret", "p/s3cret", "7/s3cret", "p s3cret", "%s3cret", "/s3cret", "p@s3cret/x?y"],
+)
+def test_a_password_that_was_not_encoded_is_not_shown_as_something_else(password: str) -> None:
+    """What libpq would take for a host, a port or a database is refused, and told how to write."""
+    with pytest.raises(DatabaseError) as refused:
+        resolve_address(f"postgresql://ann:{password}@db.example/shop")
+    assert "s3cret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_an_encoded_password_and_unusual_hosts_are_taken() -> None:
+    """Encoded characters, several hosts, a socket directory and an abstract socket are all right."""
+    for address in (
+        "postgresql://ann:p%40s3cret%2F@db.example/shop",
+        "postgresql://ann@one:5432,two:5433/shop",
+        "postgresql://ann@/shop?host=/var/run/postgresql",
+        "host=@abstract user=ann dbname=a@b",
+        "service=shop",
+    ):
+        assert resolve_address(address).conninfo == address
 
 
 def test_without_any_address_an_embedded_server_is_joined(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import psycopg
@@ -13,7 +14,15 @@ from perdure.domain.errors import DatabaseError
 from perdure.infrastructure.postgres.embedded import EmbeddedPostgres
 
 _VARIABLES = ("PERDURE_DATABASE_URL", "DATABASE_URL")
-_SECRETS = ("password", "sslpassword", "passfile", "sslkey", "oauth_client_secret")
+_SECRETS = (
+    "password",
+    "sslpassword",
+    "passfile",
+    "sslkey",
+    "oauth_client_secret",
+    "scram_client_key",
+    "scram_server_key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +86,22 @@ def _conninfo(address: str, what: str) -> str:
             f"{what} is no PostgreSQL address: write postgresql://user@host/database, or host=... dbname=..."
         )
     try:
-        conninfo_to_dict(address)
+        parameters = conninfo_to_dict(address)
     except psycopg.ProgrammingError:
         # libpq's own message repeats the address, and with it the password.
         raise DatabaseError(f"{what} is no valid PostgreSQL connection string") from None
+    if _has_password_in_the_wrong_place(parameters):
+        raise DatabaseError(
+            f"{what} is read otherwise than it was meant: percent-encode the special characters of its user "
+            "and password (@ is %40, / is %2F)"
+        )
     return address
+
+
+def _has_password_in_the_wrong_place(parameters: Mapping[str, object]) -> bool:
+    """Whether an unencoded @ or / in a password made libpq take a part of it for something that is shown."""
+    host, port, database = (str(parameters.get(name) or "") for name in ("host", "port", "dbname"))
+    is_host = "@" not in host[1:]
+    is_port = re.fullmatch(r"[\d,]*", port) is not None
+    is_database = "@" not in database or "user" in parameters
+    return not (is_host and is_port and is_database)
