@@ -8,10 +8,9 @@ from eventsourcing.postgres import (
     PostgresDatastore,
     PostgresFactory,
 )
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.rows import dict_row
 from psycopg.sql import SQL, Identifier
 
+from perdure.infrastructure.event_store.datastore import RunEventsDatastore
 from perdure.infrastructure.postgres.schema import schema_lock
 
 
@@ -50,14 +49,13 @@ class RunEventsFactory(PostgresFactory):
 
     def __init__(self, env: object) -> None:
         super().__init__(env)  # pyright: ignore[reportArgumentType]
-        conninfo = self.env[self.CONNINFO]
         if self.datastore.enable_db_functions:
             raise ProgrammingError(
                 "POSTGRES_ENABLE_DB_FUNCTIONS skips the table lock, and followers then miss events"
             )
-        # The library knows five connection parameters; TLS and timeouts are others.
-        self.datastore.pool.kwargs = {
-            "connect_timeout": 5,
-            **conninfo_to_dict(conninfo),
-            "row_factory": dict_row,
-        }
+        self.datastore = RunEventsDatastore(
+            self.env[self.CONNINFO],
+            schema=self.datastore.schema,
+            pool_size=int(self.env[self.POSTGRES_POOL_SIZE]),
+            max_overflow=int(self.env[self.POSTGRES_MAX_OVERFLOW]),
+        )
