@@ -1,0 +1,137 @@
+"""A wire between a client and PostgreSQL that can be cut at a chosen moment."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+
+class Cut(Enum):
+    """When to cut the wire, once."""
+
+    BEFORE_INSERT = "the insert is on its way"
+    BEFORE_COMMIT = "the insert was done, and the commit is on its way"
+    AFTER_COMMIT = "the commit was done, and its answer is on its way"
+
+
+_TOPIC = b"perdure."
+_INSERTED = b"INSERT 0 "
+_COMMITTED = b"COMMIT\x00"
+
+
+class Proxy:
+    """Listens on a port of this machine, and forwards to a server; cuts as it is told.
+
+    Attributes:
+        cuts: What was cut so far.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        """Take the server's address; one on a Unix socket will do."""
+        self._target = conninfo_to_dict(conninfo)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._wires: set[socket.socket] = set()
+        self._turn = threading.Lock()
+        self._next: Cut | None = None
+        self._is_down = False
+        self.cuts: list[Cut] = []
+        port = self._listener.getsockname()[1]
+        ours = {"host": "127.0.0.1", "port": port, "sslmode": "disable", "gssencmode": "disable"}
+        self.conninfo = make_conninfo(conninfo, **ours)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._listener.close()
+        self.go_down()
+
+    def cut_next(self, when: Cut) -> None:
+        """Cut the wire at the next insert."""
+        self._next = when
+
+    def go_down(self) -> None:
+        """Cut all wires, and take no new ones."""
+        self._is_down = True
+        with self._turn:
+            wires, self._wires = self._wires, set()
+        for wire in wires:
+            _close(wire)
+
+    def come_up(self) -> None:
+        """Take wires again."""
+        self._is_down = False
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                if self._is_down:
+                    client.close()
+                    continue
+                server = self._connect()
+                with self._turn:
+                    self._wires |= {client, server}
+                inserted = threading.Event()
+                for forward in (self._from_client, self._from_server):
+                    threading.Thread(target=forward, args=(client, server, inserted), daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        host, port = str(self._target.get("host")), int(self._target.get("port") or 5432)
+        if host.startswith("/"):
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(str(Path(host) / f".s.PGSQL.{port}"))
+            return server
+        return socket.create_connection((host, port))
+
+    def _from_client(self, client: socket.socket, server: socket.socket, inserted: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while sent := client.recv(1 << 16):
+                if self._is_time(Cut.BEFORE_INSERT, _TOPIC in sent):
+                    break
+                # What the client sends once it has heard of the insert is the commit.
+                if self._is_time(Cut.BEFORE_COMMIT, inserted.is_set()):
+                    break
+                server.sendall(sent)
+        _close(client)
+        _close(server)
+
+    def _from_server(self, client: socket.socket, server: socket.socket, inserted: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while answer := server.recv(1 << 16):
+                if _INSERTED in answer:
+                    inserted.set()
+                if self._is_time(Cut.AFTER_COMMIT, inserted.is_set() and _COMMITTED in answer):
+                    break
+                if _COMMITTED in answer:
+                    inserted.clear()
+                client.sendall(answer)
+        _close(client)
+        _close(server)
+
+    def _is_time(self, when: Cut, seen: bool) -> bool:
+        with self._turn:
+            if not seen or self._next is not when:
+                return False
+            self._next = None
+            self.cuts.append(when)
+            return True
+
+
+def _close(wire: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        wire.shutdown(socket.SHUT_RDWR)
+    wire.close()
