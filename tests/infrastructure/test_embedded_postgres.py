@@ -17,6 +17,7 @@ from tests.support.embedded import (
     answers,
     client,
     is_alive,
+    is_waited_for,
     line_of,
     processes_of,
     program,
@@ -177,6 +178,20 @@ def test_a_client_killed_while_its_server_starts_leaves_no_server_behind(server_
         assert answers(server.conninfo)
 
 
+def test_a_client_killed_while_it_replaces_a_killed_server_leaves_none_behind(server_directory: Path) -> None:
+    """The reaper of the killed server does not look for the new one before it is there."""
+    first = start_here(server_directory)
+    pid = server_pid(server_directory)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    with starting_client(server_directory) as process:
+        eventually(lambda: processes_of(server_directory, "pg_ctl"), every=0.001)
+        process.kill()
+        process.wait()
+        first.close()
+    eventually(lambda: not processes_of(server_directory))
+
+
 def test_a_forked_child_does_not_keep_the_server(server_directory: Path) -> None:
     """The parent is killed and its child lives on, which never asked for the server: the server stops."""
     with program(_PARENT, server_directory) as parent:
@@ -234,9 +249,8 @@ def test_no_server_starts_while_processes_of_the_last_one_live(server_directory:
     with FileLock(server_directory / ".server.lock") as backend:
         backend.take()
         with starting_client(server_directory) as process:
-            eventually(lambda: reapers_of(server_directory))
+            eventually(lambda: is_waited_for(server_directory / ".server.lock"))
             assert server_pid(server_directory) is None
-            assert not processes_of(server_directory, "pg_ctl")
             backend.close()
             assert answers(line_of(process))
 

@@ -82,6 +82,13 @@ def is_alive(pid: int | None) -> bool:
         return False
 
 
+def is_waited_for(lock: Path) -> bool:
+    """Whether a process waits for the lock on a file."""
+    inode = lock.stat().st_ino
+    waiting = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
+    return any(words[-3].endswith(f":{inode}") for words in waiting)
+
+
 def answers(conninfo: str) -> bool:
     try:
         with psycopg.connect(conninfo, connect_timeout=5) as connection:

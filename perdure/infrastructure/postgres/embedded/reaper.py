@@ -90,12 +90,9 @@ def main(arguments: list[str]) -> int:
 def _start(base: Path, sockets: Path, pg_ctl: str, options: str) -> int:
     server = os.open(base / ".server.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        deadline = time.monotonic() + _TO_END_ITSELF
-        while not _try_to_take(server):
-            if time.monotonic() > deadline:
-                sys.stdout.write("processes of the last server are still at work, and do not answer\n")
-                return 1
-            time.sleep(0.02)
+        if not _take_within(server, _TO_END_ITSELF):
+            sys.stdout.write("processes of the last server are still at work, and do not answer\n")
+            return 1
         # PostgreSQL takes any live process with the pid for its own server, and then refuses to start. With
         # the lock in hand there is none: the files are left over from a server that was killed.
         for leftover in (
@@ -180,6 +177,21 @@ def _try_to_take(lock: int) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    return True
+
+
+def _take_within(lock: int, seconds: int) -> bool:
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except TimeoutError:
+        return False
+    finally:
+        signal.alarm(0)
     return True
 
 
