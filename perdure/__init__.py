@@ -30,6 +30,7 @@ from perdure.domain.errors import (
     ToolError,
     UnreadableEvent,
 )
+from perdure.domain.messages import AssistantMessage, UserMessage
 from perdure.domain.moves import Limits
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState, RunStatus
@@ -40,6 +41,7 @@ __all__ = [
     "Agent",
     "AgentRun",
     "AgentRuns",
+    "AssistantMessage",
     "Budget",
     "CallAlreadyResolved",
     "CallNotFound",
@@ -71,6 +73,7 @@ __all__ = [
     "ToolError",
     "ToolRegistry",
     "UnreadableEvent",
+    "UserMessage",
     "Verdict",
     "Worker",
 ]

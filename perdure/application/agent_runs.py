@@ -105,17 +105,10 @@ class AgentRuns:
             ConfigurationError: No such agent is registered.
         """
         given = run_id is not None
-        run_id = run_id if run_id is not None else new_run_id()
-        if not re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", run_id):
-            raise InvalidInput(
-                f"{run_id!r} is no run id: letters, digits and . _ : - only, 128 characters at most"
-            )
-        conversation = (UserMessage(text=messages),) if isinstance(messages, str) else tuple(messages)
-        for text in _texts(tenant, parent, labels, conversation):
-            _require_storable(text)
+        run_id = _checked_id(run_id)
         wanted: dict[str, object] = {
             "agent": agent,
-            "input": conversation,
+            "input": _conversation(messages),
             "tenant": tenant,
             "labels": dict(labels) if labels else None,
             "parent": parent,
@@ -124,9 +117,46 @@ class AgentRuns:
             wanted["budget"] = budget
         if given and self._is_started(run_id, wanted):
             return run_id
+        run = self.prepare(
+            agent,
+            messages,
+            run_id=run_id,
+            tenant=tenant,
+            budget=budget,
+            labels=labels,
+            parent=parent,
+            prompt_version=prompt_version,
+        )
+        try:
+            self._store.append(run.pending)
+        except LogConflict:
+            if not self._is_started(run_id, wanted):
+                raise
+        return run_id
+
+    def prepare(
+        self,
+        agent: str,
+        messages: Input,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        budget: Budget | None = None,
+        labels: Mapping[str, str] | None = None,
+        parent: str | None = None,
+        prompt_version: str | None = None,
+    ) -> AgentRun:
+        """Begin a run without putting it on record: for hosts that save it with aggregates of their own.
+
+        `runs.log.save(run, order)` stores both in one transaction, or neither. The arguments and what is
+        raised are those of `start()`; an id that is taken is found out when it is saved.
+        """
+        conversation = _conversation(messages)
+        for text in _texts(tenant, parent, labels, conversation):
+            _require_storable(text)
         definition = self.agents.newest(agent, prompt_version)
-        run = AgentRun.start(
-            run_id,
+        return AgentRun.start(
+            _checked_id(run_id),
             agent=agent,
             messages=conversation,
             pins=self.agents.pins(definition),
@@ -136,12 +166,6 @@ class AgentRuns:
             labels=labels,
             parent=parent,
         )
-        try:
-            self._store.append(run.pending)
-        except LogConflict:
-            if not self._is_started(run_id, wanted):
-                raise
-        return run_id
 
     def advance(self, run_id: str) -> RunState:
         """Claim a run and drive it until it rests; the same loop as a worker's.
@@ -165,6 +189,8 @@ class AgentRuns:
             InvalidInput: The text cannot be stored.
         """
         _require_storable(text)
+        if not text.strip():
+            raise InvalidInput("there is nothing in the input to tell the agent")
         message = UserMessage(text=text)
         return self._tell(run_id, lambda run: run.add_input(message, self._clock.now(), by))
 
@@ -187,10 +213,7 @@ class AgentRuns:
             InvalidInput: Nothing is added, or to a limit that the run does not have.
         """
         _require_decider(by, reason)
-        try:
-            more = Budget(steps=steps, tokens=tokens, wall_clock=wall_clock)
-        except ValueError as error:
-            raise InvalidInput("a budget is extended by amounts above zero") from error
+        more = Budget(steps=steps, tokens=tokens, wall_clock=wall_clock)
         return self._tell(
             run_id, lambda run: run.extend_budget(more, self._clock.now(), by=by, reason=reason)
         )
@@ -338,6 +361,22 @@ def _raiser(error: BaseException) -> Callable[[], Any]:
         raise error
 
     return throw
+
+
+def _checked_id(run_id: str | None) -> str:
+    run_id = run_id if run_id is not None else new_run_id()
+    if not re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", run_id):
+        raise InvalidInput(
+            f"{run_id!r} is no run id: letters, digits and . _ : - only, 128 characters at most"
+        )
+    return run_id
+
+
+def _conversation(messages: Input) -> tuple[UserMessage | AssistantMessage, ...]:
+    conversation = (UserMessage(text=messages),) if isinstance(messages, str) else tuple(messages)
+    if any(isinstance(message, UserMessage) and not message.text.strip() for message in conversation):
+        raise InvalidInput("a message of the user is empty: providers refuse that")
+    return conversation
 
 
 def _texts(

@@ -63,17 +63,20 @@ class HeldLease:
 class LeaseKeeper:
     """Claims, renews and releases leases for one process."""
 
-    def __init__(self, leases: Leases, owner: str, *, ttl: float) -> None:
+    def __init__(self, leases: Leases, owner: str, *, ttl: float, renewals: Leases | None = None) -> None:
         """Prepare; the thread starts with the first claim.
 
         Args:
             leases: Where the leases are.
+            renewals: The same leases over a connection that nothing else uses, so that renewing waits for
+                nobody.
             owner: The identity of this process start.
             ttl: Seconds that a lease lasts without renewal; it is renewed three times in that time.
         """
         self.owner = owner
         self.ttl = ttl
         self._leases = leases
+        self._renewals = renewals if renewals is not None else leases
         self._held: dict[str, HeldLease] = {}
         self._change = threading.Condition()
         self._closing = False
@@ -142,7 +145,7 @@ class LeaseKeeper:
         asked = time.monotonic()
         try:
             epochs = [(run_id, lease.lease.epoch) for run_id, lease in alive.items()]
-            kept = self._leases.renew(self.owner, epochs, ttl=self.ttl)
+            kept = self._renewals.renew(self.owner, epochs, ttl=self.ttl)
         except LogUnavailable as error:
             log.warning("leases could not be renewed: %s", error)
             for lease in alive.values():

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from perdure.domain.value import Value
+from perdure.domain.value import Choice
 
 LONGEST = timedelta(days=36_525)
 """A century; times beyond it have no place in a calendar."""
@@ -17,7 +17,7 @@ PositiveTime = Annotated[timedelta, Field(gt=timedelta(0), le=LONGEST)]
 _Amount = TypeVar("_Amount", int, timedelta)
 
 
-class Budget(Value):
+class Budget(Choice):
     """What a run may use in all its processes together. `None` is no limit.
 
     Attributes:

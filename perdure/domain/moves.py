@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pydantic import Field
 
-from perdure.domain.value import Value
+from perdure.domain.value import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Act:
 Move = Rest | AskModel | Act
 
 
-class Limits(Value):
+class Limits(Choice):
     """How hard a run may try.
 
     Attributes:
@@ -52,8 +52,8 @@ class Limits(Value):
     parallel_calls: int = Field(default=8, ge=1)
     model_attempts: int = Field(default=8, ge=1)
     barren_claims: int = Field(default=5, ge=1)
-    first_delay: float = Field(default=1.0, gt=0)
-    longest_delay: float = Field(default=60.0, gt=0)
+    first_delay: float = Field(default=1.0, gt=0, le=86_400)
+    longest_delay: float = Field(default=60.0, gt=0, le=86_400)
 
     def delay(self, repeats: int) -> timedelta:
         """Return how long to wait before repeating what was done `repeats` times (from 1)."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
+
+from perdure.domain.errors import InvalidInput
 
 
 def storable(text: object) -> object:
@@ -59,3 +61,17 @@ class Value(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Choice(Value):
+    """A value that users write down themselves: what is wrong with it is an `InvalidInput`."""
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            faults = "; ".join(
+                f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+                for fault in error.errors(include_url=False, include_context=False, include_input=False)
+            )
+            raise InvalidInput(f"{type(self).__name__} does not fit: {faults}") from error

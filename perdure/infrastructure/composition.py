@@ -60,6 +60,7 @@ class AgentRuns(agent_runs.AgentRuns):
         finder: RunFinder | None = None,
         roster: Roster | None = None,
         bell: Bell | None = None,
+        renewals: Leases | None = None,
     ) -> None:
         """Use `connect()` or `in_memory()`."""
         ports = Ports(
@@ -71,7 +72,8 @@ class AgentRuns(agent_runs.AgentRuns):
             bell=bell if bell is not None else MemoryBell(log.recorder),
             boundaries=boundaries if boundaries is not None else Unobserved(),
         )
-        super().__init__(ports, agents, LeaseKeeper(leases, new_owner(), ttl=lease_seconds))
+        keeper = LeaseKeeper(leases, new_owner(), ttl=lease_seconds, renewals=renewals)
+        super().__init__(ports, agents, keeper)
         self.log = log
         self.address = address
         self._resources = resources if resources is not None else ExitStack()
@@ -112,6 +114,9 @@ class AgentRuns(agent_runs.AgentRuns):
                 log = RunLog(where.conninfo, schema=schema)
                 opened.callback(log.close)
                 leases = PostgresLeases(database, schema=schema)
+                own_connection = Database(where.conninfo, max_size=1)
+                opened.callback(own_connection.close)
+                renewals = PostgresLeases(own_connection, schema=schema)
                 clock = PostgresClock(database, schema=schema)
                 roster = PostgresRoster(database, schema=schema)
             except (LogUnavailable, PersistenceError) as error:
@@ -127,6 +132,7 @@ class AgentRuns(agent_runs.AgentRuns):
                 resources=opened.pop_all(),
                 finder=PostgresRunFinder(database, schema=schema, events_table=log.events_table),
                 roster=roster,
+                renewals=renewals,
                 bell=PostgresBell(where.conninfo, channel=log.events_table),
             )
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from perdure.domain.budget import Budget
+from perdure.domain.errors import InvalidInput
 from perdure.domain.events import (
     RunCompleted,
     RunEscalated,
@@ -207,8 +208,8 @@ def test_budget_sums() -> None:
 
 @pytest.mark.parametrize("budget", [{"steps": 0}, {"tokens": -1}, {"wall_clock": timedelta(0)}, {"hours": 1}])
 def test_budget_refused(budget: dict[str, object]) -> None:
-    """A budget of nothing is refused."""
-    with pytest.raises(ValueError):
+    """A budget of nothing is refused, with an error of ours that names the limit."""
+    with pytest.raises(InvalidInput, match=next(iter(budget))):
         Budget(**budget)  # type: ignore[arg-type]
 
 

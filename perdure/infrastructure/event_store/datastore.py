@@ -10,6 +10,8 @@ from eventsourcing.postgres import PostgresDatastore
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
+from psycopg.sql import Identifier
+from psycopg.types.composite import CompositeInfo, register_composite
 from psycopg_pool import PoolTimeout
 
 from perdure.domain.errors import LogUnavailable
@@ -63,3 +65,16 @@ class RunEventsDatastore(PostgresDatastore):
             if isinstance(error.__cause__, PoolTimeout):
                 raise LogUnavailable(f"the event store cannot be reached: {error}") from error
             raise
+
+    def register_type_adapters(self) -> None:
+        """Teach connections the composite types of the schema; the library does not quote its name."""
+        unknown = self.db_type_names - self.psycopg_type_adapters.keys()
+        if not unknown:
+            return
+        with self.get_connection() as connection:
+            for name in unknown:
+                info = CompositeInfo.fetch(connection, Identifier(self.schema, name))
+                if info is not None:
+                    register_composite(info, connection)
+                    self.psycopg_type_adapters[name] = info
+                    self.psycopg_python_types[name] = info.python_type

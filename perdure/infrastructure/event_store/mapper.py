@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from eventsourcing.domain import DomainEventProtocol
@@ -27,7 +28,9 @@ class PydanticMapper(Mapper[str]):
     def to_stored_event(self, domain_event: DomainEventProtocol[str] | Event) -> StoredEvent:
         """Return the stored form; run id and seq are columns, the rest is JSON without what is None."""
         if not isinstance(domain_event, Event):
-            return super().to_stored_event(domain_event)
+            stored = super().to_stored_event(domain_event)
+            # The table's ids are text; left to the driver, a UUID would be written without its dashes.
+            return replace(stored, originator_id=str(stored.originator_id))
         return StoredEvent(
             originator_id=domain_event.run_id,
             originator_version=domain_event.seq,

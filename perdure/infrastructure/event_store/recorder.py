@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from eventsourcing.persistence import ProgrammingError
+from collections.abc import Sequence
+from uuid import UUID
+
+from eventsourcing.persistence import ProgrammingError, StoredEvent
 from eventsourcing.postgres import (
     PostgresApplicationRecorder,
     PostgresDatastore,
@@ -30,6 +33,17 @@ class RunEventsRecorder(PostgresApplicationRecorder):
                 SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(self.datastore.schema))
             )
             super().create_table()
+
+    def select_events(  # noqa: D102 - as in the base class, for ids of any type
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        return super().select_events(str(originator_id), gt=gt, lte=lte, desc=desc, limit=limit)
 
     def run_ids(self, after: str, limit: int) -> list[str]:
         """Return ids of streams in the log, in order, from behind `after`."""

@@ -81,5 +81,7 @@ def _all_versions(event_types: tuple[type[Event], ...]) -> tuple[str, ...]:
 
 RESTING_TOPICS = _all_versions(_RESTING)
 """A run whose last event has one of these has nothing to do."""
+STARTING_TOPICS = _all_versions((RunStarted,))
+"""The first event of a run has one of these."""
 WAKING_TOPICS = _all_versions(_WAKING)
 """After one of these, a run may have something to do that nobody knows of yet."""

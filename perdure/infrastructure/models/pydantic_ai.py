@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from perdure.application.ports.model import ModelRequest
 from perdure.domain.errors import ConfigurationError, MissingExtra, ModelError
 from perdure.domain.messages import Reply
+from perdure.infrastructure.models.connection_loop import on_connection_loop
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -44,10 +43,8 @@ class PydanticAIModel:
             ConfigurationError: No provider is known by this name, or it has no key to go by.
         """
         self._settings: Mapping[str, Any] = settings or {}
-        self._spec = name_or_model
-        self._unused: Model | None = _model(name_or_model)
-        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
-        self._lock = Lock()
+        self._model = _model(name_or_model)
+        self._is_ours = isinstance(name_or_model, str)
         if name is not None:
             self._name = name
         elif isinstance(name_or_model, str):
@@ -73,37 +70,27 @@ class PydanticAIModel:
         from perdure.infrastructure.models.asking import conversation, parameters
         from perdure.infrastructure.models.failures import model_error
 
-        model = self._model_of_this_loop()
         try:
-            response = await model_request(
-                model,
-                conversation(request.messages, request.prompt),
-                model_settings=self._settings_of(model, request),
-                model_request_parameters=parameters(request.tools),
+            messages = conversation(request.messages, request.prompt)
+            response = await on_connection_loop(
+                lambda: model_request(
+                    self._model,
+                    messages,
+                    model_settings=self._settings_for(request),
+                    model_request_parameters=parameters(request.tools),
+                )
             )
             return reply(response)
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever is raised here, the caller gets a ModelError
             # Not chained: the error underneath holds the request, and with it the key.
-            raise model_error(error, _secrets(model)) from None
+            raise model_error(error, _secrets(self._model)) from None
 
-    def _model_of_this_loop(self) -> Model:
-        # A client's connections belong to the event loop that opened them, and each `advance()` has its own.
-        if not isinstance(self._spec, str):
-            return self._spec
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if loop not in self._models:
-                self._models = {each: held for each, held in self._models.items() if not each.is_closed()}
-                unused, self._unused = self._unused, None
-                self._models[loop] = unused or _model(self._spec)
-            return self._models[loop]
-
-    def _settings_of(self, model: Model, request: ModelRequest) -> ModelSettings:
+    def _settings_for(self, request: ModelRequest) -> ModelSettings:
         settings = dict(self._settings)
-        unsupported = model.unsupported_settings
-        if isinstance(self._spec, str) and "max_retries" not in unsupported:
+        unsupported = self._model.unsupported_settings
+        if self._is_ours and "max_retries" not in unsupported:
             settings.setdefault("max_retries", 0)
         for limit in ("timeout", "request_timeout"):
             given = settings.get(limit)

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
 from psycopg.sql import Composed
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
 from perdure.domain.errors import LogUnavailable
 
@@ -47,8 +47,10 @@ class Database:
         try:
             with self._pool.connection() as connection:
                 yield connection
-        except (psycopg.Error, PoolTimeout) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise LogUnavailable(f"the database cannot be reached: {error}") from error
+        except psycopg.Error as error:
+            raise LogUnavailable(f"the database refused: {error}") from error
 
     def rows(self, statement: Composed, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
         """Run one statement and return its rows.

@@ -1,39 +1,22 @@
-"""Finds runs to drive, straight from the log in PostgreSQL."""
+"""Finds runs to drive in the log in PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from perdure.application.ports.run_finder import Candidate, RunFinder, Version
-from perdure.infrastructure.event_store.topics import RESTING_TOPICS, WAKING_TOPICS
+from perdure.infrastructure.event_store.run_finder import LogRunFinder, Waiting
+from perdure.infrastructure.event_store.topics import RESTING_TOPICS, STARTING_TOPICS, WAKING_TOPICS
 from perdure.infrastructure.postgres.database import Database
 from perdure.infrastructure.postgres.schema import statements
 
 
-class PostgresRunFinder(RunFinder):
+class PostgresRunFinder(LogRunFinder):
     """Asks the event table and the leases."""
 
     def __init__(self, database: Database, *, schema: str, events_table: str) -> None:
+        super().__init__()
         self._database = database
         self._sql = statements("run_finder", schema, events=events_table)
-
-    def find(
-        self, *, versions: Collection[Version] | None, passing_over: Mapping[str, int | None], limit: int
-    ) -> Sequence[Candidate]:
-        """Return runs that may have something to do; see the port."""
-        wanted = list(versions or ())
-        parameters = {
-            "resting": list(RESTING_TOPICS),
-            "passing_over": list(passing_over),
-            "passed_versions": list(passing_over.values()),
-            "any_version": versions is None,
-            "agents": [agent for agent, _, _ in wanted],
-            "models": [model for _, model, _ in wanted],
-            "prompt_versions": [prompt_version for _, _, prompt_version in wanted],
-            "limit": limit,
-        }
-        rows = self._database.rows(self._sql["find"], parameters)
-        return [Candidate(row["run_id"], row["version"], row["tenant"]) for row in rows]
 
     def position(self) -> int:
         """Return the position of the newest event; see the port."""
@@ -43,3 +26,14 @@ class PostgresRunFinder(RunFinder):
         """Whether there is a new run or word from a person; see the port."""
         parameters = {"since": since, "topics": list(WAKING_TOPICS)}
         return self._database.rows(self._sql["has_news"], parameters)[0]["has_news"]
+
+    def _waiting(self) -> Sequence[Waiting]:
+        parameters = {"resting": list(RESTING_TOPICS), "starting": list(STARTING_TOPICS)}
+        rows = self._database.rows(self._sql["waiting"], parameters)
+        return [Waiting(row["run_id"], row["version"], row["position"]) for row in rows]
+
+    def _first_states(self, run_ids: Sequence[str]) -> Mapping[str, bytes]:
+        if not run_ids:
+            return {}
+        rows = self._database.rows(self._sql["first_states"], {"run_ids": list(run_ids)})
+        return {row["run_id"]: bytes(row["state"]) for row in rows}
