@@ -223,6 +223,25 @@ def test_data_that_is_not_a_server_s_is_left_alone(server_directory: Path) -> No
     assert (server_directory / "data" / "table.csv").read_text() == "1,2"
 
 
+def test_what_initdb_says_is_in_the_error_and_nothing_is_half_made(server_directory: Path) -> None:
+    """A full disk is named as such; once there is room, the same directory starts."""
+    broken = server_directory / "programs"
+    broken.mkdir()
+    for name, text in {
+        "postgres": f"echo 'postgres (PostgreSQL) {find_binaries().version}'",
+        "initdb": "echo 'initdb: error: No space left on device' >&2; exit 1",
+        "pg_ctl": "exit 1",
+    }.items():
+        (broken / name).write_text(f"#!/bin/sh\n{text}\n")
+        (broken / name).chmod(0o755)
+    directory = server_directory / "full"
+    with pytest.raises(DatabaseError, match="No space left on device"):
+        EmbeddedPostgres.start(directory, binaries=broken, durable=False)
+    assert not (directory / "data").exists()
+    with start_here(directory) as server:
+        assert answers(server.conninfo)
+
+
 @pytest.mark.parametrize("name", ["listen_addresses", "unix_socket_directories", "port", "x; touch y"])
 def test_how_clients_connect_is_not_a_setting(server_directory: Path, name: str) -> None:
     """The superuser has no password, so the server must not be opened to a network."""
