@@ -30,10 +30,10 @@ def model_for(api: str, server: ProviderServer, key: str = KEY) -> Model:
     """Return a model of pydantic-ai whose requests go to the server, without retries of the SDK's own."""
     if api == "anthropic":
         claude = AsyncAnthropic(api_key=key, base_url=server.url, max_retries=0)
-        return AnthropicModel("claude-test", provider=AnthropicProvider(anthropic_client=claude))
+        return AnthropicModel("claude-sonnet-4-5", provider=AnthropicProvider(anthropic_client=claude))
     gpt = AsyncOpenAI(api_key=key, base_url=f"{server.url}/v1", max_retries=0)
     kind = OpenAIChatModel if api == "openai" else OpenAIResponsesModel
-    return kind("gpt-test", provider=OpenAIProvider(openai_client=gpt))
+    return kind("gpt-5", provider=OpenAIProvider(openai_client=gpt))
 
 
 def provider_requests(

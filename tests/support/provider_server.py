@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 from tests.support.provider_answers import Answer, Drops, Fails, Hangs, Says, render, trace_faults
 from tests.support.provider_rules import Body, anthropic_faults, openai_faults, responses_faults
+from tests.support.provider_stream import stream
 
 KEY = "sk-test-0123456789abcdef"
 RULES: Mapping[str, Callable[[Body], list[str]]] = {
@@ -139,16 +141,26 @@ def _handler_for(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
                 case Fails():
                     self._send(answer.status, answer.body(path), answer.headers)
                 case Says():
-                    self._send(200, render(path, answer, number=len(server.requests)), {})
+                    body = render(path, answer, number=len(server.requests))
+                    if path == "/v1/messages" and json.loads(raw).get("stream"):
+                        self._send_raw(200, stream(body), {"content-type": "text/event-stream"})
+                    else:
+                        self._send(200, body, {})
 
         def _send(self, status: int, body: Any, headers: Mapping[str, str]) -> None:
-            raw = json.dumps(body).encode()
+            self._send_raw(status, json.dumps(body).encode(), {"content-type": "application/json", **headers})
+
+        def _send_raw(self, status: int, raw: bytes, headers: Mapping[str, str]) -> None:
             self.send_response(status)
-            for name, value in {"content-type": "application/json", **headers}.items():
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(raw)))
             self.end_headers()
             self.wfile.write(raw)
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # a client may leave at any time
+                super().handle()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
             pass

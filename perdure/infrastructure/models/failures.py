@@ -13,7 +13,8 @@ _MAY_PASS = frozenset({408, 409, 425, 429})
 _LONGEST = 2_000
 
 _LOOKS_SECRET = re.compile(
-    r"(?P<kept>\b(?:bearer|basic)\s+|\b(?:x-api-key|api[-_]?key|authorization)['\"]?\s*[:=]\s*['\"]?)[^\s'\",}]+"
+    r"(?P<kept>\b(?:x-api-key|api[-_]?key|authorization)['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic)\s+)?"
+    r"|\b(?:bearer|basic)\s+)[^\s'\",}]+"
     r"|\b(?:sk|pk|rk|gsk|xai)-[A-Za-z0-9_*-]{6,}|\bAIza[A-Za-z0-9_-]{20,}",
     re.IGNORECASE,
 )
