@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.infrastructure.postgres.embedded import EmbeddedPostgres
+from perdure.infrastructure.postgres.embedded import EmbeddedPostgres, remove
 from tests.support.postgres import DIRECTORY, clean_up, fresh_database, join_server, new_directory
 
 
@@ -45,3 +45,15 @@ def database_url(postgres_server: EmbeddedPostgres) -> Generator[str]:
     """A fresh, empty database."""
     with fresh_database(postgres_server) as conninfo:
         yield conninfo
+
+
+@pytest.fixture
+def server_directory() -> Generator[Path]:
+    """An empty directory that the server's account can enter; all servers below it are removed."""
+    directory = new_directory()
+    directory.chmod(0o711)
+    yield directory
+    for lock in list(directory.rglob(".use.lock")):
+        if lock.parent != directory:
+            remove(lock.parent)
+    clean_up(directory)

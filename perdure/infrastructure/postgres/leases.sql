@@ -45,12 +45,11 @@ RETURNING lease.run_id
 UPDATE {schema}.leases SET owner = NULL, expires_at = clock_timestamp()
  WHERE run_id = %(run_id)s AND owner = %(owner)s AND epoch = %(epoch)s
 
--- name: holds
-SELECT EXISTS (
-    SELECT FROM {schema}.leases
-     WHERE run_id = %(run_id)s AND owner = %(owner)s AND epoch = %(epoch)s
-       AND expires_at > clock_timestamp()
-) AS holds
+-- name: seconds_left
+-- How long the lease still lasts, counted from this statement; no row when it is not held.
+SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 AS seconds_left
+  FROM {schema}.leases
+ WHERE run_id = %(run_id)s AND owner = %(owner)s AND epoch = %(epoch)s
 
 -- name: find
 SELECT run_id, owner, epoch, expires_at,
