@@ -17,12 +17,15 @@ from perdure.application.tool_context import ToolContext
 from perdure.domain.calls import ToolCall, idempotency_key_for
 from perdure.domain.errors import ModelError, OwnershipLost, ToolError
 from perdure.domain.events import DoubtReason
+from perdure.domain.messages import Reply
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState
 from perdure.domain.tools import Policy, Verdict
 
 Command = Callable[[AgentRun], None]
 """What an activity brought back, as a command to the run."""
+_LONGEST_WAIT = 86_400.0
+"""Seconds to wait at most when a provider asks for it."""
 
 
 def nothing(run: AgentRun) -> None:
@@ -62,7 +65,7 @@ class Activities:
         self._boundaries.reached(Boundary.BEFORE_MODEL, state.run_id, str(step))
         try:
             async with asyncio.timeout(self._agent.model_timeout):
-                reply = await self._model.respond(request)
+                reply = _reply(await self._model.respond(request))
         except ModelError as error:
             return self._model_failure(state, error)
         except Exception as error:  # noqa: BLE001 - whatever a model raises, the run goes on
@@ -77,7 +80,9 @@ class Activities:
         retry_at: datetime | None = None
         if error.kind == "transient" and attempt < limits.model_attempts:
             jitter = random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
-            wait = max(limits.delay(attempt) * jitter, timedelta(seconds=error.retry_after or 0))
+            asked = error.retry_after or 0.0
+            asked = min(asked, _LONGEST_WAIT) if asked > 0 else 0.0
+            wait = max(limits.delay(attempt) * jitter, timedelta(seconds=asked))
             retry_at = self._clock.now() + wait
         failure = "transient" if error.kind == "transient" else "permanent"
         return lambda run: run.model_failed(failure, str(error), retry_at=retry_at, now=self._clock.now())
@@ -156,6 +161,12 @@ class Activities:
 
     def _doubt(self, call: ToolCall, why: DoubtReason, detail: str) -> Command:
         return lambda run: run.call_in_doubt(call.call_id, why, self._clock.now(), detail)
+
+
+def _reply(answer: object) -> Reply:
+    if isinstance(answer, Reply):
+        return answer
+    raise ModelError(f"the model answered with {type(answer).__name__}, not a Reply", kind="permanent")
 
 
 def _verdict(found: object) -> Verdict:

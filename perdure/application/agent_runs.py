@@ -373,7 +373,10 @@ def _checked_id(run_id: str | None) -> str:
 
 
 def _conversation(messages: Input) -> tuple[UserMessage | AssistantMessage, ...]:
-    conversation = (UserMessage(text=messages),) if isinstance(messages, str) else tuple(messages)
+    if isinstance(messages, str):
+        _require_storable(messages)  # a message would write it with escapes
+        messages = [UserMessage(text=messages)]
+    conversation = tuple(messages)
     if any(isinstance(message, UserMessage) and not message.text.strip() for message in conversation):
         raise InvalidInput("a message of the user is empty: providers refuse that")
     return conversation

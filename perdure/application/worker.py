@@ -178,7 +178,7 @@ class Worker:
         # Now and then all runs are looked at: some may be pinned to what nobody serves any more.
         everything = now >= self._next_sweep
         if everything:
-            self._next_sweep = now + min(30.0, max(self._unserved_grace, self._poll_interval))
+            self._next_sweep = now + 30 * self._poll_interval
         found = await asyncio.to_thread(
             self._ports.finder.find,
             versions=None if everything else self._versions,

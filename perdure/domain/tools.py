@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field, JsonValue
 
-from perdure.domain.value import JsonObject, Text, Value
+from perdure.domain.value import Choice, JsonObject, Text, Value
 
 
 class Policy(StrEnum):
@@ -30,7 +30,7 @@ class Policy(StrEnum):
         return max(one, other, key=order.index)
 
 
-class Verdict(Value):
+class Verdict(Choice):
     """What `verify` found out about a call in doubt."""
 
     outcome: Literal["landed", "not_landed", "unknown"]
@@ -92,7 +92,7 @@ class Toolbox(Protocol):
         ...
 
 
-class Resolution(Value):
+class Resolution(Choice):
     """What a person decided about a call in doubt, or about an escalated run."""
 
     outcome: Literal["succeeded", "failed", "rerun", "resume", "abandon"]

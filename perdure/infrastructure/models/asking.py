@@ -64,8 +64,8 @@ def parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
 
 def _response(message: AssistantMessage, ids: Mapping[str, str]) -> list[ModelMessage]:
     parts = [rendered for part in message.parts if (rendered := _part(part, ids))]
-    if not parts:
-        return []
+    if all(part["part_kind"] == "thinking" for part in parts):
+        return []  # thinking that led to nothing is refused
     whole: dict[str, object] = {}
     for part in message.parts:
         whole |= opaque.of_response(part.opaque)
@@ -77,8 +77,7 @@ def _part(part: Part, ids: Mapping[str, str]) -> dict[str, object] | None:
     match part:
         case TextPart():
             # A provider may write blank text and yet refuse to be shown it.
-            blank = not part.text.strip() and not kept
-            return None if blank else {**kept, "part_kind": "text", "content": part.text}
+            return {**kept, "part_kind": "text", "content": part.text} if part.text.strip() else None
         case ThinkingPart():
             return {**kept, "part_kind": "thinking", "content": part.text}
         case ToolCallPart():

@@ -12,6 +12,13 @@ from perdure.domain.errors import ModelError
 _MAY_PASS = frozenset({408, 409, 425, 429})
 _LONGEST = 2_000
 
+# A quota may come as a 429, but waiting does not fill an empty account. Not every version has every class.
+_FOR_GOOD = tuple(
+    getattr(exceptions, name)
+    for name in ("ModelQuotaExceededError", "ModelRequestRejectedError", "UserError")
+    if hasattr(exceptions, name)
+)
+
 _LOOKS_SECRET = re.compile(
     r"(?P<kept>\b(?:x-api-key|api[-_]?key|authorization)['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic)\s+)?"
     r"|\b(?:bearer|basic)\s+)[^\s'\",}]+"
@@ -41,11 +48,11 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
 def _is_for_good(error: Exception) -> bool:
     if isinstance(error, exceptions.FallbackExceptionGroup):
         return all(_is_for_good(each) for each in error.exceptions)
-    if isinstance(error, exceptions.ModelQuotaExceededError):
-        return True  # it may come as a 429, but waiting does not fill an empty account
+    if isinstance(error, _FOR_GOOD):
+        return True
     if isinstance(error, exceptions.ModelHTTPError):
         return error.status_code < 500 and error.status_code not in _MAY_PASS
-    return isinstance(error, exceptions.ModelRequestRejectedError | exceptions.UserError)
+    return False
 
 
 def _retry_after(error: Exception) -> float | None:
