@@ -188,7 +188,8 @@ class AgentRuns:
             RunFinished: The run has ended.
             InvalidInput: The text cannot be stored.
         """
-        _require_storable(text)
+        for said in (text, by or ""):
+            _require_storable(said)
         if not text.strip():
             raise InvalidInput("there is nothing in the input to tell the agent")
         message = UserMessage(text=text)
