@@ -190,6 +190,7 @@ BROKEN_BLOCKS: dict[str, tuple[Callable[[Body], None], str]] = {
     "an empty result": (put("messages", 2, "content", 0, "content", 0, "text", to=""), "white space"),
     "an empty prompt": (put("system", 0, "text", to=""), "white space"),
     "thinking without its signature": (put("messages", 1, "content", 0, "signature", to=""), "signature"),
+    "thinking that leads to nothing": (drop("messages", 1, "content", slice(1, None)), "final block"),
     "thinking left out": (drop("messages", 1, "content", 0), "begin with thinking"),
     "a call by the user": (
         put("messages", 3, "content", to=[BLOCKS["messages"][1]["content"][2]]),

@@ -356,3 +356,29 @@ def test_schemas_go_out_as_they_are_pinned(api: str) -> None:
     tool = body["tools"][0]
     sent = tool.get("input_schema") or tool.get("parameters") or tool["function"]["parameters"]
     assert sent == schema
+
+
+@pytest.mark.parametrize("api", WITH_SIGNATURES)
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_thinking_that_led_to_nothing(api: str, text: str) -> None:
+    """An answer that was cut off while the model thought, or is blank, does not spoil the conversation."""
+    script = [Says(text, thoughts=[Thought("s1", "Hm.")], finish="max_tokens"), Says("Sunny.")]
+    with ProviderServer(script) as server:
+        asked = model(api, server)
+        step = recorded(ask(asked), 1)
+        reply = ask(asked, [QUESTION, step, UserMessage(text="Well?")])
+
+    assert recorded(reply, 2).text == "Sunny."
+
+
+@pytest.mark.parametrize("api", WITH_SIGNATURES)
+def test_blank_text_beside_a_call(api: str) -> None:
+    """Blank text that a model writes before a call is not sent back, as providers refuse it."""
+    script = [Says(" \n", calls=[Call("weather", {"city": "Rome"}, id="c1")]), Says("Sunny.")]
+    with ProviderServer(script) as server:
+        asked = model(api, server)
+        step = recorded(ask(asked), 1)
+        ask(asked, [QUESTION, step, results(step, "warm")])
+
+    assert step.text == " \n"
+    assert told(api, server.bodies[1]) == {"c1": "warm"}

@@ -200,6 +200,9 @@ def _block_faults(role: Any, block: Body, ids: set[str], where: str) -> Iterator
 
 
 def _thinking_faults(body: Body, messages: Sequence[Body]) -> Iterator[str]:
+    for index, message in enumerate(messages):
+        if [block.get("type") for block in _blocks(message)[-1:]] in (["thinking"], ["redacted_thinking"]):
+            yield f"messages.{index}: the final block of a message cannot be thinking"
     if (body.get("thinking") or {}).get("type") != "enabled":
         return
     turns = [_blocks(message) for message in messages if message.get("role") == "assistant"]
