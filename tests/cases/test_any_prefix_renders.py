@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from perdure import Budget, Resolution
 from perdure.domain.evolution import fold
-from perdure.domain.messages import ToolResultsMessage
+from perdure.domain.messages import Message, ToolResultsMessage
 from perdure.domain.tools import ToolSpec
 from perdure.testing import RunLog, a_run, asks, says, together
 from tests.support.cluster import Cluster
@@ -67,14 +68,34 @@ def careless_provider() -> RunLog:
     )
 
 
+def shape(messages: list[Message]) -> object:
+    """Return what providers look at: parts, ids, names, and whether there is any text."""
+    words = re.compile(r"\S(.*\S)?", re.DOTALL)
+
+    def without_words(value: object, key: str = "") -> object:
+        if isinstance(value, dict):
+            return {name: without_words(part, name) for name, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [without_words(part, key) for part in value]
+        if isinstance(value, str) and key in ("text", "content", "arguments"):
+            return words.sub("x", value)
+        return value
+
+    return [without_words(message.model_dump()) for message in messages]
+
+
 @pytest.mark.parametrize("told", [all_ends, interrupted_by_people, careless_provider])
 def test_every_prefix_is_accepted_by_every_provider(told: Callable[[], RunLog]) -> None:
     """Each call has one result in the right place, and no result stands without its call, at any version."""
     log = told()
+    sent: list[object] = []
     for end in range(1, len(log) + 1):
         messages = fold("run-1", log[:end]).messages()
 
         assert message_faults(messages) == [], f"cut after {end}: {log[end - 1]}"
+        if shape(messages) in sent:
+            continue  # it differs in words only from one that was accepted
+        sent.append(shape(messages))
         for api, body in provider_requests(messages, prompt="You act.", tools=SPECS).items():
             assert ACCEPT[api](body) == [], f"{api}, cut after {end}: {log[end - 1]}"
 

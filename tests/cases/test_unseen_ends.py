@@ -77,14 +77,20 @@ def runs_of(policy: Policy | None, ledger: Ledger, end: Callable[[], object], *,
     return AgentRuns.in_memory(agents=[agent])
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("ending", ENDINGS, ids=str)
+# Python itself makes a RuntimeError of a StopIteration that leaves a coroutine.
+IN_BOTH_WAYS = [
+    (ending, is_async)
+    for ending in ENDINGS
+    for is_async in (False, True)
+    if not (is_async and ending.name == "an end of iteration")
+]
+
+
+@pytest.mark.parametrize(("ending", "is_async"), IN_BOTH_WAYS, ids=str)
 def test_a_payment_whose_answer_was_not_understood_is_left_to_a_person(
     ending: Ending, is_async: bool
 ) -> None:
     """Under the default policy the call is in doubt: it is not retried, and the model is told nothing yet."""
-    if is_async and ending.name == "an end of iteration":
-        pytest.skip("Python itself turns it into a RuntimeError")
     ledger = Ledger()
     with runs_of(None, ledger, ending.end, is_async=is_async) as runs:
         state = runs.advance(runs.start("payer", "Pay.", run_id="r"))
