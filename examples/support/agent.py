@@ -65,20 +65,23 @@ def support_agent(shop: Shop, model) -> Agent:
             found = json.load(answer)
         return Verdict.landed(f"sent to {to}") if found else Verdict.not_landed()
 
-    # An attempt takes 2 seconds at most; half a second later the server has what it will ever have.
+    # After 2 seconds an attempt is given up. What it sent may still arrive: for half a second, between
+    # two processes of one machine. "Not landed" is not believed before.
     @tools.tool(policy=Policy.VERIFY_THEN_DECIDE, verify=mail_landed, timeout=2, settle=0.5)
     def send_mail(to: str, subject: str, body: str, ctx: ToolContext) -> str:
         """Send a mail to a customer."""
         mail = EmailMessage()
         mail["To"], mail["From"], mail["Subject"] = to, "support@shop.example", subject
-        mail["Message-ID"], mail["X-Run"] = message_id(ctx), ctx.run_id
+        mail["Message-ID"] = message_id(ctx)
+        mail["X-Run"], mail["X-Call"], mail["X-Attempt"] = ctx.run_id, ctx.call_id, str(ctx.attempt)
         mail.set_content(body)
         ctx.ensure_owned()
         with smtplib.SMTP("127.0.0.1", shop.smtp_port, timeout=2) as server:
             server.send_message(mail)
         return f"sent to {to}"
 
-    # The payment service pays whenever it is asked, and cannot tell by what: only a person can decide.
+    # The payment service pays whenever it is asked, and nothing can be asked whether it has: a person
+    # decides. That is the default, so no policy is named.
     @tools.tool(timeout=10)
     def refund(order_id: str, cents: int, ctx: ToolContext) -> str:
         """Pay money back for an order; returns the receipt."""
@@ -106,10 +109,11 @@ def message_id(ctx: ToolContext) -> str:
 
 
 def post(url: str, body: dict, ctx: ToolContext, headers: dict[str, str]) -> dict:
-    """Send JSON and return JSON."""
+    """Send JSON, with who is asking, and return JSON."""
+    who = {"run": ctx.run_id, "call": ctx.call_id, "attempt": ctx.attempt}
     request = urllib.request.Request(
         url,
-        data=json.dumps({**body, "run": ctx.run_id, "call": ctx.call_id}).encode(),
+        data=json.dumps({**body, **who}).encode(),
         headers={"Content-Type": "application/json", **headers},
     )
     with urllib.request.urlopen(request, timeout=5) as answer:

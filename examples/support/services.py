@@ -18,34 +18,33 @@ from aiosmtpd.smtp import SMTP
 
 
 class World:
-    """What happened, in order."""
+    """What happened, in order: each effect with its kind, and with the run, call and attempt behind it."""
 
     def __init__(self) -> None:
         self._change = threading.Lock()
-        self.tickets: list[dict] = []
-        self.mails: list[dict] = []
-        self.refunds: list[dict] = []
+        self.effects: list[dict] = []
 
     def open_ticket(self, ticket: dict, key: str) -> dict:
         """One ticket a key, however often it is asked for."""
         with self._change:
-            for known in self.tickets:
-                if known["key"] == key:
+            for known in self.effects:
+                if known["kind"] == "ticket" and known["key"] == key:
                     return known
-            ticket = {**ticket, "key": key, "id": f"T-{ticket['order']}"}
-            self.tickets.append(ticket)
-            return ticket
+            return self._happened("ticket", {**ticket, "key": key, "id": f"T-{ticket['order']}"})
 
     def pay_back(self, refund: dict) -> dict:
         """Money for everybody who asks: nothing tells a repeat from a second wish."""
         with self._change:
-            self.refunds.append({**refund, "receipt": f"RF-{refund['order']}"})
-            return self.refunds[-1]
+            return self._happened("refund", {**refund, "receipt": f"RF-{refund['order']}"})
 
     def take_mail(self, mail: dict) -> None:
-        """Deliver a mail."""
+        """Deliver a mail, as often as it comes."""
         with self._change:
-            self.mails.append(mail)
+            self._happened("mail", mail)
+
+    def _happened(self, kind: str, facts: dict) -> dict:
+        self.effects.append({"kind": kind, **facts})
+        return self.effects[-1]
 
 
 class Web(BaseHTTPRequestHandler):
@@ -68,10 +67,10 @@ class Web(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         if url.path == "/mails":
             wanted = parse_qs(url.query)["id"][0]
-            self._answer([mail for mail in self.world.mails if mail["id"] == wanted])
+            mails = [effect for effect in self.world.effects if effect["kind"] == "mail"]
+            self._answer([mail for mail in mails if mail["id"] == wanted])
         elif url.path == "/effects":
-            world = self.world
-            self._answer({"tickets": world.tickets, "mails": world.mails, "refunds": world.refunds})
+            self._answer(self.world.effects)
         else:
             self.send_error(404)
 
@@ -95,8 +94,9 @@ class Mailbox:
     async def handle_DATA(self, _server, _session, envelope) -> str:
         """Take a mail."""
         mail = message_from_bytes(envelope.content)
-        entry = {"id": mail["Message-ID"], "run": mail["X-Run"], "to": mail["To"], "subject": mail["Subject"]}
-        self._world.take_mail(entry)
+        sender = {name: mail[f"X-{name}"] for name in ("run", "call")}
+        content = {"id": mail["Message-ID"], "to": mail["To"], "subject": mail["Subject"]}
+        self._world.take_mail({**sender, "attempt": int(mail["X-Attempt"]), **content})
         return "250 OK"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 
@@ -11,33 +10,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from perdure.infrastructure.cli.demo.play import Played, play
 from perdure.infrastructure.cli.demo.report import show
+from perdure.infrastructure.cli.output import print_json
 
 
-def run_demo(*, json_output: bool, database_url: str | None) -> int:
-    """Play the demo.
-
-    Args:
-        json_output: Print JSON, and nothing else, on standard output.
-        database_url: The database to use; without one, as `AgentRuns.connect()` finds it.
-
-    Returns:
-        0 when every promise was kept, 1 when one was broken.
-
-    Raises:
-        PerdureError: The demo could not be played.
-    """
+def play_and_show(*, json_output: bool, database_url: str | None) -> int:
+    """Play the demo; see `run_demo()`."""
     began = time.monotonic()
     played = _play_with_progress(database_url)
-    ok = all(scenario.ok for scenario in played.scenarios) and not played.trouble
     if json_output:
-        scenarios = [scenario.model_dump() for scenario in played.scenarios]
-        report: dict[str, object] = {"ok": ok, "scenarios": scenarios}
-        if played.trouble:
-            report["trouble"] = played.trouble
-        print(json.dumps(report, indent=2))  # noqa: T201 - it is what was asked for
+        print_json({"ok": played.ok, "scenarios": [scenario.model_dump() for scenario in played.scenarios]})
+        for trouble in played.trouble:
+            sys.stderr.write(f"perdure: {trouble}\n")
     else:
-        show(Console(), played, time.monotonic() - began)
-    return 0 if ok else 1
+        show(Console(highlight=False), played, time.monotonic() - began)
+    return 0 if played.ok else 1
 
 
 def _play_with_progress(database_url: str | None) -> Played:

@@ -16,6 +16,10 @@ from perdure.application.agent import Agent
 from perdure.application.ports.model import Model
 from perdure.domain.errors import ConfigurationError
 
+_PACKAGE = Path(__file__).parents[3]
+_IN_A_CHECKOUT = _PACKAGE.parent / "examples" / "support"
+_INSTALLED = _PACKAGE / "examples" / "support"
+
 
 @dataclass(frozen=True, slots=True)
 class CustomerRequest:
@@ -39,11 +43,15 @@ def example_directory() -> Path:
     Raises:
         ConfigurationError: It is in neither.
     """
-    package = Path(__file__).parents[3]
-    for place in (package.parent / "examples" / "support", package / "examples" / "support"):
+    for place in (_IN_A_CHECKOUT, _INSTALLED):
         if (place / "agent.py").exists():
             return place
     raise ConfigurationError("the files of the demo (examples/support) are not installed with perdure")
+
+
+def in_a_checkout() -> bool:
+    """Whether perdure runs from a clone of its repository."""
+    return example_directory() == _IN_A_CHECKOUT
 
 
 def customer_requests() -> list[CustomerRequest]:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-import psycopg
-from psycopg.sql import SQL, Identifier
-
-from perdure.domain.errors import DatabaseError, PerdureError
+from perdure.domain.errors import MissingExtra, PerdureError
 from perdure.domain.events import Event
-from perdure.domain.state import RunState, RunStatus
+from perdure.domain.state import RunState
 from perdure.domain.tools import Resolution
 from perdure.infrastructure.cli.demo.comparison import Scenario, compare
-from perdure.infrastructure.cli.demo.example import CustomerRequest, customer_requests, orders, support_agent
+from perdure.infrastructure.cli.demo.example import CustomerRequest, customer_requests, support_agent
 from perdure.infrastructure.cli.demo.kill import KillPoint
-from perdure.infrastructure.cli.demo.processes import Processes, Services
+from perdure.infrastructure.cli.demo.processes import Process, Processes, Services
+from perdure.infrastructure.cli.demo.scenery import SCHEMA, SHOP_SCHEMA, scenery
 from perdure.infrastructure.cli.demo.worker_process import Orders
 from perdure.infrastructure.composition import AgentRuns
-from perdure.infrastructure.postgres.address import resolve_address
+from perdure.infrastructure.postgres.address import Address, resolve_address
 
-SCHEMA = "perdure_demo"
-SHOP_SCHEMA = "perdure_demo_shop"
 _LEASE_SECONDS = 2.0
 _PATIENCE = 90.0
 """Seconds that all runs together may take before what is unfinished is reported as such."""
+_AT_A_TIME = 4
+"""Workers that are killed side by side: more of them only wait for each other's start."""
 
 Progress = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and how much there is."""
+Victims = dict[str, tuple[KillPoint, CustomerRequest]]
+"""Where the worker of a run is killed, by run id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,19 @@ class Played:
 
     Attributes:
         story: The log of one killed run, to be shown.
-        database: The database, in words that hold no password.
+        address: The database that was used.
+        trouble: What went wrong besides the scenarios.
     """
 
     scenarios: list[Scenario]
     story: list[Event]
-    database: str
-    embedded: bool
+    address: Address
     trouble: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.trouble and all(scenario.ok for scenario in self.scenarios)
 
 
 def play(database_url: str | None, progress: Progress) -> Played:
@@ -55,13 +60,10 @@ def play(database_url: str | None, progress: Progress) -> Played:
     Raises:
         PerdureError: It could not be played; nothing was found out.
     """
+    if importlib.util.find_spec("aiosmtpd") is None:
+        raise MissingExtra("the demo needs aiosmtpd, for its mail server: pip install 'perdure[demo]'")
     requests = customer_requests()
-    address = resolve_address(database_url)
-    with closing(address), Processes() as processes:
-        try:
-            _fresh_schemas(address.conninfo)
-        except psycopg.Error as error:
-            raise DatabaseError(f"the demo cannot use {address.redacted()}: {error}") from error
+    with closing(resolve_address(database_url)) as address, scenery(address), Processes() as processes:
         services = processes.start_services()
         told = Orders(
             address.conninfo, SCHEMA, SHOP_SCHEMA, services.http, services.smtp_port, _LEASE_SECONDS
@@ -72,13 +74,8 @@ def play(database_url: str | None, progress: Progress) -> Played:
         with AgentRuns.connect(address.conninfo, agents=[agent], schema=SCHEMA) as runs:
             stage = _Stage(runs, processes, services, told, progress)
             scenarios = stage.play(requests)
-            return Played(
-                scenarios,
-                list(runs.events("effect-done:refund")),
-                address.redacted(),
-                address.embedded is not None,
-                stage.trouble,
-            )
+            story = _victim(KillPoint.EFFECT_DONE, requests[-1])
+            return Played(scenarios, list(runs.events(story)), address, stage.trouble)
 
 
 class _Stage:
@@ -98,15 +95,14 @@ class _Stage:
             self._start(undisturbed[request.name], request)
         self._work_until_done(list(undisturbed.values()), "working undisturbed")
 
-        victims = {
-            f"{point.value.replace(' ', '-')}:{request.name}": (point, request)
-            for request in requests
-            for point in KillPoint
-        }
+        victims = {_victim(point, request): (point, request) for request in requests for point in KillPoint}
         deaths = self._kill_them(victims)
         self._work_until_done(list(victims), "finishing what was killed")
 
         effects = self._services.effects()
+        for run_id in undisturbed.values():
+            if not any(effect["run"] == run_id for effect in effects):
+                self.trouble.append(f"{run_id} had no effect: there is nothing to compare with")
         return [
             compare(
                 point,
@@ -124,19 +120,22 @@ class _Stage:
     def _start(self, run_id: str, request: CustomerRequest) -> None:
         self._runs.start("support", request.message, run_id=run_id, tenant=request.tenant)
 
-    def _kill_them(self, victims: dict[str, tuple[KillPoint, CustomerRequest]]) -> dict[str, str | None]:
-        def kill(entry: tuple[str, tuple[KillPoint, CustomerRequest]]) -> tuple[str, str | None]:
-            run_id, (point, request) = entry
-            self._start(run_id, request)
-            told = replace(self._told, victim=run_id, kill_point=point)
-            return run_id, self._processes.start_worker(told).was_killed()
-
+    def _kill_them(self, victims: Victims) -> dict[str, str | None]:
         deaths: dict[str, str | None] = {}
-        self._progress("killing workers", 0, len(victims))
-        with ThreadPoolExecutor(max_workers=4) as pool:
-            for run_id, trouble in pool.map(kill, victims.items()):
-                deaths[run_id] = trouble
-                self._progress("killing workers", len(deaths), len(victims))
+        waiting, dying = list(victims.items()), dict[str, Process]()
+        deadline = time.monotonic() + _PATIENCE
+        while waiting or dying:
+            while waiting and len(dying) < _AT_A_TIME:
+                run_id, (point, request) = waiting.pop(0)
+                self._start(run_id, request)
+                dying[run_id] = self._processes.start_worker(
+                    replace(self._told, victim=run_id, kill_point=point)
+                )
+            for run_id, process in list(dying.items()):
+                if process.exit_code is not None or time.monotonic() > deadline:
+                    deaths[run_id] = dying.pop(run_id).was_killed()
+            self._progress("killing workers", len(deaths), len(victims))
+            time.sleep(0.02)
         return deaths
 
     def _work_until_done(self, run_ids: list[str], what: str) -> None:
@@ -147,10 +146,12 @@ class _Stage:
             for state in self._states(left):
                 if state.is_finished:
                     left.discard(state.run_id)
-                elif state.status is RunStatus.ESCALATED:
+                elif state.escalation is not None:
                     self._decide(state)
+                    if not state.escalation.calls:
+                        left.discard(state.run_id)
             self._progress(what, len(run_ids) - len(left), len(run_ids))
-            time.sleep(0.05)
+            time.sleep(0.1)
         trouble = worker.drain()
         if trouble is not None:
             self.trouble.append(trouble)
@@ -160,10 +161,9 @@ class _Stage:
 
     def _decide(self, state: RunState) -> None:
         """Be the person who is asked: look into the ledger of the payment service."""
-        if state.escalation is None:
-            return
-        ledger = {entry["call"]: entry for entry in self._services.effects()["refunds"]}
-        for call_id in state.escalation.calls:
+        asked = state.escalation.calls if state.escalation is not None else ()
+        ledger = {entry["call"]: entry for entry in self._services.effects() if entry["kind"] == "refund"}
+        for call_id in asked:
             paid = ledger.get(call_id)
             resolution = Resolution.succeeded(paid["receipt"]) if paid else Resolution.rerun()
             reason = f"receipt {paid['receipt']} is in the ledger" if paid else "it is not in the ledger"
@@ -173,18 +173,5 @@ class _Stage:
                 self.trouble.append(f"{state.run_id}: {error}")
 
 
-def _fresh_schemas(database: str) -> None:
-    """Forget what an earlier demo left, and fill the shop's table of orders."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        for schema in (SCHEMA, SHOP_SCHEMA):
-            connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(schema)))
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(SHOP_SCHEMA)))
-        table = Identifier(SHOP_SCHEMA, "orders")
-        connection.execute(
-            SQL(
-                "CREATE TABLE {} (order_id text PRIMARY KEY, customer text NOT NULL, item text NOT NULL, "
-                "cents integer NOT NULL, status text NOT NULL)"
-            ).format(table)
-        )
-        with connection.cursor() as cursor:
-            cursor.executemany(SQL("INSERT INTO {} VALUES (%s, %s, %s, %s, %s)").format(table), orders())
+def _victim(point: KillPoint, request: CustomerRequest) -> str:
+    return f"{point.value.replace(' ', '-')}:{request.name}"

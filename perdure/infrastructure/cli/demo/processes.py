@@ -26,10 +26,10 @@ class Services:
     http: str
     smtp_port: int
 
-    def effects(self) -> dict[str, list[dict[str, Any]]]:
-        """Ask the world what happened: tickets, mails and refunds, each with the run that it was for."""
+    def effects(self) -> list[dict[str, Any]]:
+        """Ask the world what happened, in order: each ticket, mail and refund, and who made it happen."""
         with urllib.request.urlopen(f"{self.http}/effects", timeout=10) as answer:  # noqa: S310 - http only
-            return cast("dict[str, list[dict[str, Any]]]", json.load(answer))
+            return cast("list[dict[str, Any]]", json.load(answer))
 
 
 class Processes:
@@ -59,10 +59,7 @@ class Processes:
         process = self._start([sys.executable, str(example_directory() / "services.py")])
         told = process.first_line()
         if not told:
-            raise ConfigurationError(
-                "the services of the demo do not start (they need aiosmtpd: pip install 'perdure[demo]'): "
-                + process.complaint()
-            )
+            raise ConfigurationError(f"the services of the demo do not start: {process.complaint()}")
         found = json.loads(told)
         return Services(found["http"], found["smtp_port"])
 
@@ -115,8 +112,11 @@ class Process:
         return self._stderr.read().strip()[-500:]
 
     def was_killed(self) -> str | None:
-        """Wait for its end; say what went wrong if that was not SIGKILL."""
-        code = self._process.wait()
+        """Say what went wrong if it did not end by its own SIGKILL; stop it if it goes on."""
+        code = self.exit_code
+        if code is None:
+            self._process.kill()
+            return "the worker did not come to the place where it is killed"
         if code == -signal.SIGKILL:
             return None
         return f"the worker was not killed but ended with {code}: {self.complaint()}"
