@@ -1,6 +1,6 @@
 """Chaos: real processes on a real PostgreSQL, harmed at random, and judged by the log and the world alone.
 
-The short form, which runs with all other tests. The long one: `uv run python -m tests.chaos`.
+The short form: `uv run pytest -m chaos`. The long one: `uv run python -m tests.chaos`.
 """
 
 from __future__ import annotations
