@@ -1,4 +1,4 @@
-"""The log among others: a host's aggregates, other applications, other processes, the environment."""
+"""The log among other applications, other processes, and in the environment."""
 
 from __future__ import annotations
 
@@ -6,63 +6,20 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import datetime
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 
 import psycopg
 import pytest
 from eventsourcing.application import Application
-from eventsourcing.domain import Aggregate, BaseAggregate, CanInitAggregate, CanMutateAggregate, event
-from eventsourcing.persistence import IntegrityError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from perdure import AgentRun, AgentRuns, RunNotFound
-from perdure.domain.messages import UserMessage
+from perdure import AgentRuns
 from perdure.infrastructure.event_store.recorder import RunEventsRecorder
 from perdure.infrastructure.event_store.run_log import RunLog
 from perdure.testing import a_run
 
-
-class Order(BaseAggregate[str]):
-    """An aggregate of a host, with a text id."""
-
-    @dataclass(frozen=True)
-    class Event(CanMutateAggregate[str]):
-        originator_id: str
-        originator_version: int
-        timestamp: datetime
-
-    @dataclass(frozen=True)
-    class Created(Event, CanInitAggregate[str]):
-        originator_topic: str
-        number: str
-
-    @dataclass(frozen=True)
-    class Paid(Event):
-        pass
-
-    @event(Created)
-    def __init__(self, number: str) -> None:
-        self.number = number
-        self.is_paid = False
-
-    @staticmethod
-    def create_id(number: str) -> str:
-        return f"order-{number}"
-
-    @event(Paid)
-    def pay(self) -> None:
-        self.is_paid = True
-
-
-class Customer(Aggregate):
-    """An aggregate of a host, with a UUID."""
-
-    @event("Registered")
-    def __init__(self, name: str) -> None:
-        self.name = name
+from .hosts import Order, new_run
 
 
 @pytest.fixture
@@ -70,72 +27,6 @@ def log(database_url: str) -> Iterator[RunLog]:
     log = RunLog(database_url)
     yield log
     log.close()
-
-
-def new_run(run_id: str) -> AgentRun:
-    """Return a run that has been started and not been stored."""
-    told = a_run(run_id=run_id)
-    return AgentRun.start(
-        run_id,
-        agent=told.state.agent,
-        messages=[UserMessage(text="Go.")],
-        pins=told.state.pins,
-        budget=told.state.budget,
-        now=told.now,
-    )
-
-
-# -- a host's own aggregates ---------------------------------------------------------------------------
-
-
-def test_an_aggregate_of_the_host_and_a_run_are_saved_together(log: RunLog) -> None:
-    """Both stand in the log after one save, and both are read back by the host's usual means."""
-    order = Order("7")
-    order.pay()
-    customer = Customer("Ann")
-    log.save(new_run("run-1"), order, customer)
-
-    stored = log.repository.get(order.id)
-    assert (stored.number, stored.is_paid) == ("7", True)
-    assert log.repository.get(customer.id).name == "Ann"
-    assert log.run("run-1").state.agent == "agent"
-
-
-@pytest.mark.parametrize("taken", ["run", "order"])
-def test_both_or_neither(log: RunLog, taken: str) -> None:
-    """If one of them cannot be written, neither is."""
-    log.save(Order("7"))
-    log.save(new_run("run-1"))
-    order = Order("7" if taken == "order" else "8")
-    run = new_run("run-1" if taken == "run" else "run-2")
-
-    with pytest.raises(IntegrityError):
-        log.save(run, order)
-
-    assert not log.recorder.select_events("run-2")
-    assert not log.recorder.select_events("order-8")
-
-
-def test_a_host_goes_on_with_a_run_that_it_read(database_url: str, log: RunLog) -> None:
-    """A run that was read from the log takes a command and is saved with an aggregate, in one commit."""
-    log.save(new_run("run-1"))
-    run, order = log.run("run-1"), Order("7")
-    run.add_input(UserMessage(text="One more thing."), a_run().now)
-    log.save(run, order)
-
-    with AgentRuns.connect(database_url) as runs:
-        assert len(runs.state("run-1").inbox) == 1
-        with pytest.raises(RunNotFound):
-            runs.state("order-8")
-
-
-def test_aggregates_of_the_host_are_no_runs(log: RunLog) -> None:
-    """What the host keeps in the log is not listed among the runs."""
-    log.save(Order("7"))
-    log.save(new_run("run-1"))
-
-    assert isinstance(log.recorder, RunEventsRecorder)
-    assert log.recorder.run_ids("", 10) == ["run-1"]
 
 
 # -- other applications in the same schema --------------------------------------------------------------

