@@ -11,7 +11,9 @@ def main() -> None:
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         sys.exit(f"perdure: the command line needs {' and '.join(missing)}: pip install 'perdure[cli]'")
-    # Only now: the module needs what may be missing.
-    from perdure.infrastructure.cli.app import run
-
+    try:
+        # Only now: the module needs what may be missing.
+        from perdure.infrastructure.cli.app import run
+    except KeyboardInterrupt:
+        sys.exit(130)
     run()

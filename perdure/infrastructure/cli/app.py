@@ -1,4 +1,7 @@
-"""The commands, and how what goes wrong is told."""
+"""The commands, and how what goes wrong is told.
+
+What is refused or fails is one line on standard error, with `--json` too: `perdure: <what>`.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import importlib.metadata
 import logging
 import os
 import sys
-from typing import Annotated
+import traceback
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
 
 import typer
 
 from perdure.domain.errors import PerdureError
-from perdure.infrastructure.cli import deciding, diagnosing, looking, working
-from perdure.infrastructure.cli.output import harmless
+from perdure.infrastructure.cli import cancel, doctor, replay, resolve, runs, show, working
+from perdure.infrastructure.cli.harmless import harmless, one_line, without_secrets
+from perdure.infrastructure.cli.output import be_able_to_print_everything
 
 app = typer.Typer(
     name="perdure",
-    help="LLM agent runs that survive restarts without repeating side effects.",
+    help="LLM agent runs that survive restarts without repeating side effects. "
+    "Exit codes: 0 fine, 1 refused or failed, 2 wrong usage, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -24,14 +31,25 @@ app = typer.Typer(
 for command in (
     working.demo,
     working.worker,
-    looking.runs,
-    looking.show,
-    looking.replay,
-    deciding.resolve,
-    deciding.cancel,
-    diagnosing.doctor,
+    runs.runs,
+    show.show,
+    replay.replay,
+    resolve.resolve,
+    cancel.cancel,
+    doctor.doctor,
 ):
     app.command()(command)
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Typer exports only this child of it, and keeps the parser's own module to itself."""
+
+
+@dataclass(slots=True)
+class _Session:
+    debug: bool = False
+
+
+_session = _Session()
 
 
 def _version(wanted: bool) -> None:
@@ -48,31 +66,42 @@ def common(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Set up what all commands share."""
-    if debug:
-        os.environ["PERDURE_DEBUG"] = "1"
-    else:
+    _session.debug = debug or bool(os.environ.get("PERDURE_DEBUG"))
+    if not _session.debug:
         # Connection pools report each failed attempt; the error at the end says it once.
         logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
 
 
 def run() -> None:
     """Run the command line: 0 fine, 1 refused or failed, 2 wrong usage, 130 Ctrl-C."""
+    be_able_to_print_everything()
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
     try:
-        app()
+        return app(standalone_mode=False) or 0
+    except _UsageError as error:
+        return _misused(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
     except PerdureError as error:
-        _fail(str(error), error)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain about it once more at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        return _failed(str(error), error)
     except Exception as error:  # noqa: BLE001 - a traceback helps only those who ask for it
-        _fail(f"{type(error).__name__}: {error} (--debug shows where)", error)
+        return _failed(f"{type(error).__name__}: {error} (perdure --debug ... shows where)", error)
 
 
-def _fail(message: str, error: BaseException) -> None:
-    if os.environ.get("PERDURE_DEBUG"):
-        raise error
-    sys.stderr.write(f"perdure: {harmless(message)}\n")
-    sys.exit(1)
+def _misused(error: Exception) -> int:
+    usage = cast("Any", error)
+    # What was typed is repeated, and an address typed in the wrong place is still an address.
+    usage.message = without_secrets(usage.message)
+    usage.show()
+    return usage.exit_code
+
+
+def _failed(message: str, error: BaseException) -> int:
+    if _session.debug:
+        sys.stderr.write(harmless(without_secrets("".join(traceback.format_exception(error)))))
+    else:
+        sys.stderr.write(f"perdure: {one_line(without_secrets(message))}\n")
+    return 1
