@@ -16,16 +16,16 @@ class PostgresClock(Clock):
     def __init__(self, database: Database, *, schema: str) -> None:
         self._database = database
         self._now = statements("leases", schema)["now"]
-        self._at = datetime.min.replace(tzinfo=UTC)
-        self._counted_from = 0.0
         self.synchronise()
 
     def now(self) -> datetime:
         """Return the present moment by the database's clock."""
-        return self._at + timedelta(seconds=time.monotonic() - self._counted_from)
+        at, counted_from = self._read
+        return at + timedelta(seconds=time.monotonic() - counted_from)
 
     def synchronise(self) -> None:
         """Ask the database what time it is."""
         asked = time.monotonic()
         at: datetime = self._database.rows(self._now)[0]["now"]
-        self._at, self._counted_from = at.astimezone(UTC), asked
+        # One attribute: another thread reads both parts or neither.
+        self._read = at.astimezone(UTC), asked
