@@ -8,9 +8,10 @@ from itertools import groupby
 
 from psycopg.conninfo import conninfo_to_dict
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from perdure.infrastructure.cli.demo import clean_up
 from perdure.infrastructure.cli.demo.comparison import Scenario
@@ -22,10 +23,13 @@ from perdure.infrastructure.cli.demo.story import story_of
 _POLICY_WIDTH = 13
 """Characters in which the longest policy takes the three lines that are left below its tool."""
 
+_TABLE_WIDTH = 72
+"""Columns of a terminal from which on the table is easier to read than a list."""
+
 
 def show(console: Console, played: Played, seconds: float) -> None:
     """Show the table, the story of one run, and how to look further."""
-    console.print(_table(played.scenarios))
+    console.print(_table(played.scenarios) if console.width >= _TABLE_WIDTH else _list(played.scenarios))
     console.print("[dim]effects: tickets, mails and refunds seen / expected, as without the kill[/]\n")
     for fault in _faults(played):
         console.print(f"[red]broken:[/] {escape(fault)}")
@@ -53,18 +57,31 @@ def _table(scenarios: Sequence[Scenario]) -> Table:
         named += [""] * (len(of_one_tool) - len(named))
         for place, (name, scenario) in enumerate(zip(named, of_one_tool, strict=True), start=1):
             table.add_row(
-                name,
-                scenario.kill_point,
-                _mark(
-                    f"{scenario.effects_seen}/{scenario.effects_expected}",
-                    scenario.effects_seen == scenario.effects_expected,
-                ),
-                _mark("same" if scenario.answer_equal else "OTHER", scenario.answer_equal),
-                _mark("same" if scenario.budget_equal else "OTHER", scenario.budget_equal),
-                escape(scenario.settled) + ("" if scenario.ok else " [red]BROKEN[/]"),
-                end_section=place == len(of_one_tool),
+                name, scenario.kill_point, *_findings(scenario), end_section=place == len(of_one_tool)
             )
     return table
+
+
+def _list(scenarios: Sequence[Scenario]) -> Group:
+    lines = [Text("Killed there, finished by another process", style="bold")]
+    for _, group in groupby(scenarios, key=lambda scenario: scenario.request):
+        of_one_tool = list(group)
+        lines.append(Text(f"{of_one_tool[0].tool}, {of_one_tool[0].policy}", style="bold"))
+        for scenario in of_one_tool:
+            effects, answer, budget, call = _findings(scenario)
+            what = f"effects {effects}, answer {answer}, budget {budget}, {call}"
+            lines.append(Text.from_markup(f"  {scenario.kill_point}: {what}"))
+    return Group(*lines)
+
+
+def _findings(scenario: Scenario) -> tuple[str, str, str, str]:
+    seen, expected = scenario.effects_seen, scenario.effects_expected
+    return (
+        _mark(f"{seen}/{expected}", seen == expected),
+        _mark("same" if scenario.answer_equal else "OTHER", scenario.answer_equal),
+        _mark("same" if scenario.budget_equal else "OTHER", scenario.budget_equal),
+        escape(scenario.settled) + ("" if scenario.ok else " [red]BROKEN[/]"),
+    )
 
 
 def _lines_of(policy: str) -> list[str]:
@@ -110,7 +127,7 @@ def _look_further(console: Console, played: Played) -> None:
         f"[dim]The runs stay in the schema {SCHEMA} of {escape(where)}, the orders in {SHOP_SCHEMA}. "
         "The next demo starts them afresh. To drop both:[/]"
     )
-    console.print(f"  {run}python -m {clean_up.__name__} {url}", soft_wrap=True, markup=False)
+    console.print(f"  {run}python -m {clean_up.__name__} {url}".rstrip(), soft_wrap=True, markup=False)
     if url and conninfo_to_dict(address.conninfo) != conninfo_to_dict(address.redacted()):
         console.print("[dim]The password is not shown: add it, or set PGPASSWORD.[/]")
     console.print()
