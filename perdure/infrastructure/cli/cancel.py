@@ -27,8 +27,8 @@ def cancel(
         lease = recorded.lease(run_id)
     before = state.cancellation
     if before is not None and before != Cancellation(by, reason):
-        told = f"nothing new: {before.by} asked run {run_id} to stop before ({before.reason})"
+        told = f"Nothing was recorded: {before.by} asked run {run_id} to stop before ({before.reason})."
         report(state, lease, told, None, as_json=json)
     else:
-        told = f"{by} asked run {run_id} to stop ({reason})"
+        told = f"Recorded: {by} asked run {run_id} to stop ({reason})."
         report(state, lease, told, {"by": by, "reason": reason}, as_json=json)

@@ -26,14 +26,14 @@ def report(
     Args:
         state: The run after it.
         lease: Who holds the run.
-        told: What was recorded, for people.
+        told: What was recorded, or why nothing was, for people.
         recorded: The same for programs; None when nothing was.
         as_json: Whether programs read it.
     """
     if as_json:
         print_json({"recorded": recorded, "run": run_data(state, lease)})
     else:
-        print_view(Text(f"Recorded: {one_line(told)}."), Text(_next_step(state, lease)))
+        print_view(Text(one_line(told)), Text(_next_step(state, lease)))
 
 
 def _next_step(state: RunState, lease: LeaseRow | None) -> str:

@@ -131,6 +131,8 @@ def connect(address: Address) -> Connection:
         psycopg.Error: The database cannot be reached, or refuses.
     """
     parameters: dict[str, Any] = {"connect_timeout": 5, **conninfo_to_dict(address.conninfo)}
+    # Whatever the environment says: in other encodings texts come as bytes, or not at all.
+    parameters["client_encoding"] = "UTF8"
     return Connection.connect(**parameters, row_factory=dict_row, autocommit=True)
 
 

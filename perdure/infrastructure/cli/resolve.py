@@ -52,10 +52,9 @@ def resolve(
             state = runs.resolve(run_id, call_id, resolution, by=by, reason=reason)
         lease = recorded.lease(run_id)
     what = f"call {call_id}" if call_id is not None else f"run {run_id}"
-    recorded_as = {"call_id": call_id, "resolution": resolution.outcome, "by": by, "reason": reason}
-    report(
-        state, lease, f"{by} decided {_told(resolution)} about {what} ({reason})", recorded_as, as_json=json
-    )
+    told = f"Recorded: {by} decided {_told(resolution)} about {what} ({reason})."
+    decision = {"call_id": call_id, "resolution": resolution.outcome, "by": by, "reason": reason}
+    report(state, lease, told, decision, as_json=json)
 
 
 def _resolution(
