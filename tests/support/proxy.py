@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 from enum import Enum
@@ -17,13 +18,11 @@ class Cut(Enum):
     """When to cut the wire, once."""
 
     BEFORE_INSERT = "the insert is on its way"
-    BEFORE_COMMIT = "the insert was done, and the commit is on its way"
-    AFTER_COMMIT = "the commit was done, and its answer is on its way"
+    AFTER_COMMIT = "it was committed, and the answer is on its way"
 
 
-_TOPIC = b"perdure."
-_INSERTED = b"INSERT 0 "
-_COMMITTED = b"COMMIT\x00"
+_EVENT = re.compile(rb"perdure\.[a-z-]+,.{0,8}x7b22", re.DOTALL)
+"""A stored event on its way: its topic, and right behind it the JSON of its state, in hex."""
 
 
 class Proxy:
@@ -97,27 +96,25 @@ class Proxy:
             return server
         return socket.create_connection((host, port))
 
-    def _from_client(self, client: socket.socket, server: socket.socket, inserted: threading.Event) -> None:
+    def _from_client(self, client: socket.socket, server: socket.socket, asked: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while sent := client.recv(1 << 16):
-                if self._is_time(Cut.BEFORE_INSERT, _TOPIC in sent):
+                is_append = _EVENT.search(sent) is not None
+                if self._is_time(Cut.BEFORE_INSERT, is_append):
                     break
-                # What the client sends once it has heard of the insert is the commit.
-                if self._is_time(Cut.BEFORE_COMMIT, inserted.is_set()):
-                    break
+                if is_append:
+                    asked.set()
                 server.sendall(sent)
         _close(client)
         _close(server)
 
-    def _from_server(self, client: socket.socket, server: socket.socket, inserted: threading.Event) -> None:
+    def _from_server(self, client: socket.socket, server: socket.socket, asked: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while answer := server.recv(1 << 16):
-                if _INSERTED in answer:
-                    inserted.set()
-                if self._is_time(Cut.AFTER_COMMIT, inserted.is_set() and _COMMITTED in answer):
+                # An append is one statement, and its answer comes when it is committed.
+                if self._is_time(Cut.AFTER_COMMIT, asked.is_set()):
                     break
-                if _COMMITTED in answer:
-                    inserted.clear()
+                asked.clear()
                 client.sendall(answer)
         _close(client)
         _close(server)

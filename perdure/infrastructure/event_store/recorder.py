@@ -5,26 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from eventsourcing.persistence import ProgrammingError, StoredEvent
+from eventsourcing.persistence import InterfaceError, OperationalError, ProgrammingError, StoredEvent
 from eventsourcing.postgres import (
     PostgresApplicationRecorder,
     PostgresDatastore,
     PostgresFactory,
 )
+from eventsourcing.utils import retry
 from psycopg.sql import SQL, Identifier
 
 from perdure.infrastructure.event_store.datastore import RunEventsDatastore
 from perdure.infrastructure.postgres.schema import schema_lock
 
+_APPEND_FUNCTION = """
+CREATE OR REPLACE FUNCTION {schema}.{function}(events {schema}.{event}[])
+RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+BEGIN
+    LOCK TABLE {schema}.{table} IN EXCLUSIVE MODE;
+    NOTIFY {channel};
+    RETURN QUERY
+        INSERT INTO {schema}.{table} AS stored (originator_id, originator_version, topic, state)
+        SELECT originator_id, originator_version, topic, state FROM unnest(events)
+        RETURNING stored.notification_id;
+END
+$$
+"""
+
 
 class RunEventsRecorder(PostgresApplicationRecorder):
-    """Stores events in one table, under the library's lock that makes notification order commit order."""
+    """Stores events in one table, under the library's lock that makes notification order commit order.
+
+    Lock, notification and insert are one statement, and so one transaction that the server ends by itself.
+    The library's several statements hold the lock until the client says more: a process that is frozen in
+    between keeps every other one from writing, for as long as it is frozen.
+    """
 
     def __init__(self, datastore: PostgresDatastore, *, events_table_name: str) -> None:
         super().__init__(datastore, events_table_name=events_table_name)
-        # The library's insert function is named after no table: in a schema with a second application it
-        # would replace that one's function, and its events would land here. It is not used, so not made.
-        del self.sql_create_statements[self.create_insert_function_statement_index]
+        names = {
+            "schema": Identifier(datastore.schema),
+            "table": Identifier(events_table_name),
+            "channel": Identifier(self.channel_name),
+            "event": Identifier(self.stored_event_type_name),
+            # The library's function is named after no table: a second application in the schema would
+            # replace it, and events of one would land with the other.
+            "function": Identifier(f"{events_table_name}_append"),
+        }
+        create = SQL(_APPEND_FUNCTION).format(**names)
+        self.sql_create_statements[self.create_insert_function_statement_index] = create
+        self._append = SQL(
+            "SELECT notification_id "
+            "FROM {schema}.{function}(%s::{schema}.{event}[]) AS appended (notification_id)"
+        ).format(**names)
 
     def create_table(self) -> None:
         """Create schema and table, if they are missing, while no other process does."""
@@ -33,6 +65,23 @@ class RunEventsRecorder(PostgresApplicationRecorder):
                 SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(self.datastore.schema))
             )
             super().create_table()
+
+    @retry((InterfaceError, OperationalError), max_attempts=10, wait=0.2)
+    def insert_events(self, stored_events: Sequence[StoredEvent], **_: object) -> Sequence[int]:
+        """Append events in one round trip, all or none.
+
+        Returns:
+            Their positions in the order of all events.
+        """
+        if not stored_events:
+            return []
+        rows = [
+            self.construct_pg_stored_event(e.originator_id, e.originator_version, e.topic, e.state)
+            for e in stored_events
+        ]
+        with self.datastore.get_connection() as connection:
+            cursor = connection.execute(self._append, (rows,), prepare=True)
+            return [row["notification_id"] for row in cursor.fetchall()]
 
     def select_events(  # noqa: D102 - as in the base class, for ids of any type
         self,
