@@ -13,7 +13,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from perdure.infrastructure.cli.harmless import harmless as harmless
 from perdure.infrastructure.cli.harmless import one_line
 
 

@@ -1,7 +1,7 @@
 """A run as data, for `--json`: the shapes that programs may rely on.
 
 Keys are added, never removed or given another meaning. Times are ISO 8601 in UTC (`2026-01-31T12:00:00Z`),
-durations ISO 8601 (`PT1H`). What is not there is `null`. `docs/reference/command-line.md` describes the rest.
+durations ISO 8601 (`PT1H`). What is not there is `null`.
 """
 
 from __future__ import annotations
