@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,10 +12,7 @@ from psycopg.rows import DictRow
 from psycopg.sql import SQL, Composed, Identifier
 
 from perdure.application.agent_loop import AgentLoop, Drain
-from perdure.application.journal import Journal
 from perdure.application.lease_keeper import LeaseKeeper
-from perdure.domain.errors import LogConflict
-from perdure.domain.events import Event
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState
 from perdure.infrastructure.postgres import leases, schema
@@ -78,22 +74,8 @@ def clock_of_the_worker() -> None:
     leases.statements = statements  # type: ignore[attr-defined]
 
 
-def carry_on_over_a_claim() -> None:
-    """A refused append takes in whatever stands there, another worker's claim too, and carries on."""
-
-    def take_in(self: Journal, news: Sequence[Event], conflict: LogConflict | None) -> None:
-        if not news and conflict is not None:
-            raise conflict
-        epoch = self._run.state.epoch
-        self._run.rebase(news)
-        self._run._stored = self._run._state = replace(self._run.state, epoch=epoch)
-
-    Journal._take_in = take_in  # type: ignore[method-assign]
-
-
 FLAWS: dict[str, Callable[[], None]] = {
-    flaw.__name__: flaw
-    for flaw in (no_claim_event, renewal_on_the_loop, clock_of_the_worker, carry_on_over_a_claim)
+    flaw.__name__: flaw for flaw in (no_claim_event, renewal_on_the_loop, clock_of_the_worker)
 }
 
 

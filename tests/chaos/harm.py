@@ -32,7 +32,7 @@ def freezes(number: int, seconds: float) -> Harm:
     """Stop random workers with SIGSTOP for so many seconds each."""
 
     def harm(fleet: Fleet) -> bool:
-        if fleet.thaw() == 0:
+        if fleet.thaw() == 0 and fleet.freezes < number:
             fleet.freeze_one(seconds)
         return fleet.freezes < number or fleet.thaw() > 0
 

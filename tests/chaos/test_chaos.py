@@ -36,7 +36,7 @@ def killed(settings: Settings, **options: object) -> Outcome:
 
 
 def frozen(settings: Settings) -> Outcome:
-    return storm([settings] * 3, harm.freezes(4, 1.6), runs=12, patience=60)
+    return storm([settings] * 3, harm.freezes(6, 1.6), runs=16, patience=60)
 
 
 def hogged(settings: Settings, *hogs: str) -> Outcome:
@@ -104,7 +104,6 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_steals_nor_loses(settings: 
     ("flaw", "scenario"),
     [
         ("no_claim_event", killed),
-        ("carry_on_over_a_claim", frozen),
         ("renewal_on_the_loop", lambda settings: hogged(settings, "block_the_loop")),
         ("clock_of_the_worker", clocks_apart),
     ],
@@ -114,7 +113,7 @@ def test_a_broken_library_is_noticed(
 ) -> None:
     """The same storms with the library broken on purpose: the judge minds, or a run changes hands."""
     outcome = scenario(replace(settings, flaws=(flaw,)))
-    calm = scenario is not killed and scenario is not frozen
+    calm = scenario is not killed
     assert outcome.verdicts.faults or (calm and outcome.verdicts.takeovers > 0), f"{flaw} went unnoticed"
 
 
