@@ -15,7 +15,7 @@ from eventsourcing.utils import retry
 from psycopg.sql import SQL, Identifier
 
 from perdure.infrastructure.event_store.datastore import RunEventsDatastore
-from perdure.infrastructure.postgres.schema import schema_lock
+from perdure.infrastructure.postgres.schema import create_schema, schema_lock
 
 _APPEND_FUNCTION = """
 CREATE OR REPLACE FUNCTION {schema}.{function}(events {schema}.{event}[])
@@ -61,9 +61,7 @@ class RunEventsRecorder(PostgresApplicationRecorder):
     def create_table(self) -> None:
         """Create schema and table, if they are missing, while no other process does."""
         with self.datastore.get_connection() as connection, schema_lock(connection):
-            connection.execute(
-                SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(self.datastore.schema))
-            )
+            create_schema(connection, self.datastore.schema)
             super().create_table()
 
     @retry((InterfaceError, OperationalError), max_attempts=10, wait=0.2)

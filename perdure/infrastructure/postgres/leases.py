@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from datetime import UTC, datetime
 
 from psycopg.rows import DictRow
-from psycopg.sql import SQL, Identifier
 
 from perdure.application.ports.leases import Lease, LeaseRow, Leases, Left
 from perdure.domain.errors import RunIsOwned
 from perdure.infrastructure.postgres.database import Database
-from perdure.infrastructure.postgres.schema import schema_lock, statements
+from perdure.infrastructure.postgres.schema import create_schema, schema_lock, statements
 
 
 class PostgresLeases(Leases):
@@ -22,7 +22,7 @@ class PostgresLeases(Leases):
         self._database = database
         self._sql = statements("leases", schema)
         with database.connection() as connection, schema_lock(connection):
-            connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+            create_schema(connection, schema)
             connection.execute(self._sql["create"])
 
     def claim(self, run_id: str, owner: str, *, ttl: float, above: int) -> Lease:
@@ -77,4 +77,5 @@ def _key(lease: Lease) -> dict[str, object]:
 
 
 def _row(row: DictRow) -> LeaseRow:
-    return LeaseRow(row["run_id"], row["owner"], row["epoch"], row["expires_at"], row["is_live"])
+    expires_at: datetime = row["expires_at"]
+    return LeaseRow(row["run_id"], row["owner"], row["epoch"], expires_at.astimezone(UTC), row["is_live"])

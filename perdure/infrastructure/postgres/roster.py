@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psycopg.sql import SQL, Identifier
 from pydantic import TypeAdapter
 
 from perdure.application.ports.roster import Offer, Presence, Roster
 from perdure.infrastructure.postgres.database import Database
-from perdure.infrastructure.postgres.schema import schema_lock, statements
+from perdure.infrastructure.postgres.schema import create_schema, schema_lock, statements
 
 _OFFERS = TypeAdapter(tuple[Offer, ...])
 
@@ -22,7 +21,7 @@ class PostgresRoster(Roster):
         self._database = database
         self._sql = statements("roster", schema)
         with database.connection() as connection, schema_lock(connection):
-            connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+            create_schema(connection, schema)
             connection.execute(self._sql["create"])
 
     def announce(self, owner: str, offers: Sequence[Offer], *, ttl: float) -> None:

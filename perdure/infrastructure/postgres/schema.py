@@ -24,6 +24,13 @@ def schema_lock(connection: Connection[Any]) -> Generator[None]:
         connection.execute("SELECT pg_advisory_unlock(%s)", (_SCHEMA_LOCK,))
 
 
+def create_schema(connection: Connection[Any], schema: str) -> None:
+    """Create a schema if it is missing; a role that may not create schemas can use one that is there."""
+    found = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,))
+    if found.rowcount == 0:
+        connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+
+
 def statements(
     name: str, schema: str, *, package: str | None = None, **identifiers: str
 ) -> dict[str, Composed]:
