@@ -119,6 +119,8 @@ class AgentLoop:
         """
         drain = drain if drain is not None else Drain()
         signals = asyncio.create_task(self._lost.wait()), asyncio.create_task(drain.requested.wait())
+        # At once, whatever the drive is waiting for then: the store may be what cannot be reached.
+        signals[0].add_done_callback(lambda _: self._cancel_what_runs())
         self._watcher = asyncio.create_task(self._watch())
         command: Command = nothing
         try:
@@ -144,6 +146,10 @@ class AgentLoop:
             await self._stop_if_lost(signals)
             await self._record(self._brought_back())
         return self._journal.state
+
+    def _cancel_what_runs(self) -> None:
+        for task in self._under_way.values():
+            task.cancel()
 
     async def _stop_if_lost(self, signals: Signals) -> None:
         lost, _ = signals
@@ -216,8 +222,10 @@ class AgentLoop:
         return max(0.0, (move.wake_at - self._clock.now()).total_seconds())
 
     def _brought_back(self) -> Command:
-        ended = [key for key, task in self._under_way.items() if task.done()]
-        commands = {key: self._under_way.pop(key).result() for key in ended}
+        ended = {key: task for key, task in self._under_way.items() if task.done()}
+        for key in ended:
+            del self._under_way[key]
+        commands = {key: task.result() for key, task in ended.items() if not task.cancelled()}
         return _BroughtBack(commands) if commands else nothing
 
     async def _watch(self) -> None:

@@ -41,7 +41,7 @@ def working(runs: AgentRuns, meanwhile: Callable[[asyncio.Event], Awaitable[None
 
     async def both() -> None:
         stop = asyncio.Event()
-        worker = Worker(runs, poll_interval=0.05, **{"grace": 5.0, **options})  # type: ignore[arg-type]
+        worker = Worker(runs, poll_interval=0.05, **{"grace": 60.0, **options})  # type: ignore[arg-type]
         serving = asyncio.create_task(worker.serve(stop))
         try:
             await meanwhile(stop)
