@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 
 from perdure.application.ports.model import Model, ModelRequest
@@ -21,8 +22,10 @@ from perdure.domain.messages import (
 from perdure.domain.tools import ToolSpec
 from perdure.infrastructure.models.pydantic_ai import PydanticAIModel
 from tests.support.provider_requests import model_for
+from tests.support.provider_rules import Body, anthropic_faults, openai_faults, responses_faults
 from tests.support.provider_server import KEY, ProviderServer
 
+FAULTS = {"openai": openai_faults, "responses": responses_faults, "anthropic": anthropic_faults}
 QUESTION = UserMessage(text="What is the weather?")
 TOOLS = (
     ToolSpec(
@@ -85,3 +88,26 @@ def results(message: AssistantMessage, *contents: str, ok: bool = True) -> ToolR
             for call, content in pairs
         )
     )
+
+
+def told(api: str, body: Body) -> dict[str, str]:
+    """Return what a body tells the model: id on the wire -> result."""
+    if api == "openai":
+        return {m["tool_call_id"]: m["content"] for m in body["messages"] if m["role"] == "tool"}
+    if api == "responses":
+        items = body["input"]
+        return {i["call_id"]: i["output"] for i in items if i.get("type") == "function_call_output"}
+    blocks = [b for m in body["messages"] if m["role"] == "user" for b in m["content"]]
+    return {b["tool_use_id"]: b["content"][0]["text"] for b in blocks if b["type"] == "tool_result"}
+
+
+def asked_for(api: str, body: Body) -> dict[str, Body]:
+    """Return the calls in a body: id on the wire -> arguments."""
+    if api == "openai":
+        calls = [c for m in body["messages"] for c in m.get("tool_calls", [])]
+        return {c["id"]: json.loads(c["function"]["arguments"]) for c in calls}
+    if api == "responses":
+        items = [i for i in body["input"] if i.get("type") == "function_call"]
+        return {i["call_id"]: json.loads(i["arguments"]) for i in items}
+    blocks = [b for m in body["messages"] if m["role"] == "assistant" for b in m["content"]]
+    return {b["id"]: b["input"] for b in blocks if b["type"] == "tool_use"}

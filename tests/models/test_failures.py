@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from threading import Event
 
 import pytest
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
 
 from perdure import ModelError
 from perdure.domain.messages import TextPart, UserMessage
 from perdure.infrastructure.models.failures import without_secrets
+from perdure.infrastructure.models.pydantic_ai import PydanticAIModel
 from tests.models.talking import QUESTION, ask, model, request_for
 from tests.support.provider_answers import Answer, Drops, Fails, Hangs, Says
-from tests.support.provider_requests import APIS
+from tests.support.provider_requests import APIS, model_for
 from tests.support.provider_server import KEY, ProviderServer, Received
 
 each_api = pytest.mark.parametrize("api", APIS)
@@ -109,6 +114,27 @@ def test_a_wrong_key_is_permanent_and_not_shown(api: str) -> None:
     assert raised.value.kind == "permanent"
     assert wrong not in str(raised.value)
     assert "verysecretword" not in f"{raised.value!r} {raised.value.__cause__!r}"
+
+
+@pytest.mark.parametrize("wrap", [WrapperModel, lambda inner: FallbackModel(inner, inner)])
+def test_a_wrong_key_inside_another_model_is_not_shown(wrap: Callable[[Model], Model]) -> None:
+    """Keys of models inside a model are blotted out as well."""
+    wrong = "verysecretword-" + KEY[::-1]
+    with ProviderServer() as server, pytest.raises(ModelError, match="401") as raised:
+        ask(PydanticAIModel(wrap(model_for("openai", server, wrong))))
+
+    assert raised.value.kind == "permanent"
+    assert "verysecretword" not in str(raised.value)
+
+
+def test_a_key_in_the_environment_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the environment holds as a key is blotted out, whoever repeats it."""
+    monkeypatch.setenv("SOME_PROVIDER_API_KEY", "verysecretword")
+    with (
+        ProviderServer([Fails(400, "not with verysecretword!")]) as server,
+        pytest.raises(ModelError, match=r"not with \*\*\*!"),
+    ):
+        ask(model("openai", server))
 
 
 @pytest.mark.parametrize(

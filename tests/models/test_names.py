@@ -96,12 +96,21 @@ def test_a_name_that_nobody_knows() -> None:
             resolve_model(name)
 
 
-def test_a_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A provider whose key is not set is an error before anything runs, and names the variable."""
-    monkeypatch.delenv("OPENAI_API_KEY")
+@pytest.mark.parametrize("given", [None, 5, object()])
+def test_what_is_no_model(given: object) -> None:
+    """Neither a name nor a model of pydantic-ai is an error that says what it was."""
+    with pytest.raises(ConfigurationError, match=type(given).__name__):
+        PydanticAIModel(given)  # type: ignore[arg-type]
 
-    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
-        resolve_model("openai:gpt-5")
+
+@pytest.mark.parametrize("name", [*NAMES, "deepseek:deepseek-chat"])
+def test_a_missing_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider whose key is not set is an error before anything runs, and names the variable."""
+    variable = f"{name.partition(':')[0].removesuffix('-chat').upper()}_API_KEY"
+    monkeypatch.delenv(variable, raising=False)
+
+    with pytest.raises(ConfigurationError, match=variable):
+        resolve_model(name)
 
 
 @pytest.mark.parametrize(

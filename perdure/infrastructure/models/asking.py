@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
+    ModelResponse,
     ToolReturnPart,
     UserPromptPart,
 )
@@ -18,6 +20,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
+from perdure.domain.errors import ModelError
 from perdure.domain.messages import (
     AssistantMessage,
     Message,
@@ -32,10 +35,26 @@ from perdure.domain.messages import (
 from perdure.domain.tools import ToolSpec
 from perdure.infrastructure.models import opaque
 
+_BEFORE_AN_OPENING = "(The assistant speaks first.)"
+"""Stands for the user where a conversation begins with an answer, which not every provider accepts."""
 
-def conversation(messages: Sequence[Message], prompt: str) -> list[ModelMessage]:
-    """Render a conversation so that providers accept it; the prompt goes out as instructions."""
-    ids = wire_ids(messages)
+_ID_FOR_ALL = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""Ids of calls that every provider accepts, whoever made them."""
+
+
+def conversation(messages: Sequence[Message], prompt: str, system: str) -> list[ModelMessage]:
+    """Render a conversation so that providers accept it; the prompt goes out as instructions.
+
+    Args:
+        messages: The conversation.
+        prompt: The system prompt.
+        system: The provider that it goes to, as pydantic-ai names it.
+
+    Raises:
+        ModelError: What was kept for the provider cannot be read by the version that is installed.
+    """
+    ids = _ids(messages, system)
+    instructions = prompt if prompt.strip() else None
     rendered: list[ModelMessage] = []
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -46,7 +65,10 @@ def conversation(messages: Sequence[Message], prompt: str) -> list[ModelMessage]
             parts = [UserPromptPart(content=_visible(message.text))]
         else:
             parts = [_result(result, ids) for result in message.results]
-        rendered.append(ModelRequest(parts=parts, instructions=prompt if prompt.strip() else None))
+        rendered.append(ModelRequest(parts=parts, instructions=instructions))
+    if rendered and isinstance(rendered[0], ModelResponse):
+        opening = UserPromptPart(content=_BEFORE_AN_OPENING)
+        rendered.insert(0, ModelRequest(parts=[opening], instructions=instructions))
     return rendered
 
 
@@ -62,22 +84,52 @@ def parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=definitions)
 
 
+def _ids(messages: Sequence[Message], system: str) -> dict[str, str]:
+    ids = wire_ids(messages)
+    for message in messages:
+        # A provider takes its own ids back, of whatever form; another one may refuse them.
+        if isinstance(message, AssistantMessage) and _of_response(message).get("provider_name") != system:
+            for call in message.tool_calls:
+                if not _ID_FOR_ALL.fullmatch(ids[call.call_id]):
+                    ids[call.call_id] = call.call_id
+    return ids
+
+
+def _of_response(message: AssistantMessage) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for part in message.parts:
+        found |= opaque.of_response(part.opaque)
+    return found
+
+
 def _response(message: AssistantMessage, ids: Mapping[str, str]) -> list[ModelMessage]:
     parts = [rendered for part in message.parts if (rendered := _part(part, ids))]
-    if all(part["part_kind"] == "thinking" for part in parts):
-        return []  # thinking that led to nothing is refused
-    whole: dict[str, object] = {}
-    for part in message.parts:
-        whole |= opaque.of_response(part.opaque)
-    return ModelMessagesTypeAdapter.validate_python([{**whole, "kind": "response", "parts": parts}])
+    while parts and parts[-1]["part_kind"] == "thinking":
+        parts.pop()  # thinking that led to nothing is refused
+    if not parts:
+        return []
+    try:
+        return ModelMessagesTypeAdapter.validate_python(
+            [{**_of_response(message), "kind": "response", "parts": parts}]
+        )
+    except ValidationError as error:
+        faults = {
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)
+        }
+        raise ModelError(
+            "what an answer holds for its provider cannot be read by the pydantic-ai that is installed, "
+            f"which may be older than the one that wrote it: {'; '.join(sorted(faults))}",
+            kind="permanent",
+        ) from None
 
 
 def _part(part: Part, ids: Mapping[str, str]) -> dict[str, object] | None:
     kept = opaque.of_part(part.opaque)
     match part:
         case TextPart():
-            # A provider may write blank text and yet refuse to be shown it.
-            return {**kept, "part_kind": "text", "content": part.text} if part.text.strip() else None
+            # A provider may write blank text and yet refuse to be shown it; signed text it wants back.
+            wanted = part.text.strip() or _is_signed(kept)
+            return {**kept, "part_kind": "text", "content": part.text} if wanted else None
         case ThinkingPart():
             return {**kept, "part_kind": "thinking", "content": part.text}
         case ToolCallPart():
@@ -90,6 +142,11 @@ def _part(part: Part, ids: Mapping[str, str]) -> dict[str, object] | None:
             }
         case _:
             return {**kept} or None
+
+
+def _is_signed(kept: Mapping[str, object]) -> bool:
+    details = kept.get("provider_details")
+    return isinstance(details, dict) and "thought_signature" in details
 
 
 def _result(result: ToolResult, ids: Mapping[str, str]) -> ToolReturnPart[Any]:

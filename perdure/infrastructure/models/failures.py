@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 from pydantic_ai import exceptions
+from pydantic_ai.models import Model
 
 from perdure.domain.errors import ModelError
 
 _MAY_PASS = frozenset({408, 409, 425, 429})
 _LONGEST = 2_000
+_NAMES_OF_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SHORTEST_SECRET = 8
 
 # A quota may come as a 429, but waiting does not fill an empty account. Not every version has every class.
 _FOR_GOOD = tuple(
@@ -36,6 +41,30 @@ def model_error(error: Exception, secrets: Iterable[str] = ()) -> ModelError:
     """
     kind = "permanent" if _is_for_good(error) else "transient"
     return ModelError(_shown(error, secrets), kind=kind, retry_after=_retry_after(error))
+
+
+def secrets_of(model: Model) -> list[str]:
+    """Return the keys by which a model, and each model inside it, is reached."""
+    # Not every client shows its key, but most keys come from the environment.
+    found = {
+        value
+        for name, value in os.environ.items()
+        if name.upper().endswith(_NAMES_OF_SECRETS) and len(value) >= _SHORTEST_SECRET
+    }
+    for each in _with_those_inside(model):
+        client = getattr(each, "client", None)
+        keys = (getattr(client, attribute, None) for attribute in ("api_key", "auth_token"))
+        found.update(key for key in keys if isinstance(key, str) and key)
+    return sorted(found, key=len, reverse=True)  # one may be the beginning of another
+
+
+def _with_those_inside(model: Model[Any]) -> Iterator[Model[Any]]:
+    yield model
+    several: object = getattr(model, "models", None)
+    inside = [*cast("list[object]", several)] if isinstance(several, list | tuple) else []
+    for each in (*inside, getattr(model, "wrapped", None)):
+        if isinstance(each, Model):
+            yield from _with_those_inside(cast("Model[Any]", each))
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:

@@ -40,7 +40,8 @@ class PydanticAIModel:
 
         Raises:
             MissingExtra: pydantic-ai, or the SDK of the provider, is not installed.
-            ConfigurationError: No provider is known by this name, or it has no key to go by.
+            ConfigurationError: No provider is known by this name, or it has no key to go by; or what was
+                given is neither a name nor a model of pydantic-ai.
         """
         self._settings: Mapping[str, Any] = settings or {}
         self._model = _model(name_or_model)
@@ -68,10 +69,10 @@ class PydanticAIModel:
 
         from perdure.infrastructure.models.answering import reply
         from perdure.infrastructure.models.asking import conversation, parameters
-        from perdure.infrastructure.models.failures import model_error
+        from perdure.infrastructure.models.failures import model_error, secrets_of
 
         try:
-            messages = conversation(request.messages, request.prompt)
+            messages = conversation(request.messages, request.prompt, self._model.system)
             response = await on_connection_loop(
                 lambda: model_request(
                     self._model,
@@ -85,7 +86,7 @@ class PydanticAIModel:
             raise
         except Exception as error:  # noqa: BLE001 - whatever is raised here, the caller gets a ModelError
             # Not chained: the error underneath holds the request, and with it the key.
-            raise model_error(error, _secrets(self._model)) from None
+            raise model_error(error, secrets_of(self._model)) from None
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         settings = dict(self._settings)
@@ -99,17 +100,22 @@ class PydanticAIModel:
         return cast("ModelSettings", settings)
 
 
-def _model(name_or_model: str | Model) -> Model:
+def _model(name_or_model: object) -> Model:
     try:
         from pydantic_ai.exceptions import UserError
-        from pydantic_ai.models import infer_model
+        from pydantic_ai.models import Model, infer_model
     except ImportError as error:
         raise MissingExtra(
             f"model {str(name_or_model)!r} is reached through pydantic-ai, which is not installed: "
             "pip install 'perdure[pydantic-ai]'"
         ) from error
+    if not isinstance(name_or_model, str | Model):
+        raise ConfigurationError(
+            "a model is given by name, such as 'openai:gpt-5', or as a model of pydantic-ai, "
+            f"not as {type(name_or_model).__name__}"
+        )
     try:
-        return infer_model(name_or_model)
+        return infer_model(cast("str | Model", name_or_model))
     except ImportError as error:
         found = re.search(r"pydantic-ai-slim\[([\w-]+)\]", str(error))
         command = f"pip install 'pydantic-ai-slim[{found[1]}]'" if found else str(error)
@@ -118,16 +124,3 @@ def _model(name_or_model: str | Model) -> Model:
         ) from error
     except (UserError, ValueError) as error:
         raise ConfigurationError(f"model {name_or_model!r} cannot be used: {error}") from error
-
-
-def _secrets(model: Model) -> list[str]:
-    found: list[str] = []
-    seen: object = model
-    while seen is not None:
-        client = getattr(seen, "client", None)
-        for attribute in ("api_key", "auth_token"):
-            secret = getattr(client, attribute, None)
-            if isinstance(secret, str) and secret:
-                found.append(secret)
-        seen = getattr(seen, "wrapped", None)
-    return found
