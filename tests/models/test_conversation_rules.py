@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 
+from tests.support.provider_answers import Says
 from tests.support.provider_rules import Body, anthropic_faults, openai_faults, responses_faults
+from tests.support.provider_server import KEY, ProviderServer
 
 SCHEMA = {"type": "object", "properties": {}}
 CHAT: Body = {
@@ -105,6 +109,9 @@ def add(*path: Any, item: Any, at: int) -> Callable[[Body], None]:
     return change
 
 
+FIRST: Body = {"model": "claude-sonnet-4-5", "max_tokens": 10, "messages": BLOCKS["messages"][:1]}
+
+
 FUNCTION = ("messages", 2, "tool_calls", 0, "function")
 BROKEN_CHAT: dict[str, tuple[Callable[[Body], None], str]] = {
     "no model": (drop("model"), "model"),
@@ -134,6 +141,8 @@ BROKEN_CHAT: dict[str, tuple[Callable[[Body], None], str]] = {
     "an answer that is no text": (put("messages", 5, "content", to=5), "text is needed"),
     "a result that is no text": (put("messages", 3, "content", to=None), "text is needed"),
     "an empty question": (put("messages", 1, "content", to=""), "white space"),
+    "a question of no parts": (put("messages", 1, "content", to=[]), "must not be empty"),
+    "a part of another kind": (put("messages", 1, "content", to=[{"type": "tool_use"}]), "no place"),
     "an unknown role": (put("messages", 1, "role", to="person"), "person"),
     "a schema of no type": (put("tools", 0, "function", "parameters", to={}), "schema"),
     "a tool without a name": (drop("tools", 0, "function", "name"), "form of a name"),
@@ -151,6 +160,7 @@ BROKEN_ITEMS: dict[str, tuple[Callable[[Body], None], str]] = {
     "an item id of another kind": (put("input", 2, "id", to="x"), "fc_"),
     "reasoning that leads to nothing": (drop("input", slice(2, 4)), "reasoning"),
     "an empty question": (put("input", 0, "content", to=" "), "white space"),
+    "a part of another kind": (put("input", 0, "content", to=[{"type": "text", "text": "x"}]), "no place"),
     "an unknown item": (put("input", 0, to={"type": "thing"}), "thing"),
     "a schema of no type": (put("tools", 0, "parameters", to={}), "schema"),
 }
@@ -228,3 +238,32 @@ def test_a_broken_rule_is_noticed(
     change(broken)
 
     assert any(says in fault for fault in rules(broken)), rules(broken)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        ("/v1/chat/completions", {"authorization": f"Bearer {KEY}"}, json.dumps(CHAT).encode(), 200),
+        ("/v1/messages", {"x-api-key": KEY, "anthropic-version": "1"}, json.dumps(FIRST).encode(), 200),
+        ("/v1/messages", {"x-api-key": KEY, "anthropic-version": "1"}, json.dumps(BLOCKS).encode(), 400),
+        ("/v1/chat/completions", {}, json.dumps(CHAT).encode(), 401),
+        ("/v1/messages", {"x-api-key": "other", "anthropic-version": "1"}, b"{}", 401),
+        ("/v1/messages", {"x-api-key": KEY}, json.dumps(FIRST).encode(), 400),
+        ("/v1/chat/completions", {"authorization": f"Bearer {KEY}"}, b'{"model": "\xff"}', 400),
+        ("/v1/chat/completions", {"authorization": f"Bearer {KEY}"}, b"{}", 400),
+        ("/v1/elsewhere", {"authorization": f"Bearer {KEY}"}, b"{}", 404),
+    ],
+)
+def test_what_the_server_asks_of_a_request(
+    path: str, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    """A request needs a known path, the key, UTF-8, and a body without faults or forged thinking."""
+    with ProviderServer(lambda _: Says("Yes.")) as server:
+        connection = HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=30)
+        connection.request("POST", path, body, headers)
+        answered = connection.getresponse()
+        said = json.loads(answered.read())
+        connection.close()
+
+    assert answered.status == status
+    assert ("error" in said) == (status != 200)
