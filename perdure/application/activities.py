@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from perdure.application.agent import Agent
+from perdure.application.attempts import CancelledItself, goes_on, within
 from perdure.application.pinned_tools import PinnedTools
 from perdure.application.ports.boundaries import Boundaries, Boundary
 from perdure.application.ports.clock import Clock
@@ -15,7 +16,7 @@ from perdure.application.ports.model import Model, ModelRequest
 from perdure.application.results import content_of
 from perdure.application.tool_context import ToolContext
 from perdure.domain.calls import ToolCall, idempotency_key_for
-from perdure.domain.errors import ModelError, OwnershipLost, ToolError
+from perdure.domain.errors import ModelError, ToolError
 from perdure.domain.events import DoubtReason
 from perdure.domain.messages import Reply
 from perdure.domain.run import AgentRun
@@ -64,13 +65,14 @@ class Activities:
         )
         self._boundaries.reached(Boundary.BEFORE_MODEL, state.run_id, str(step))
         try:
-            async with asyncio.timeout(self._agent.model_timeout):
-                reply = _reply(await self._model.respond(request))
+            what = f"{state.run_id} model call of step {step}"
+            reply = _reply(await within(self._agent.model_timeout, self._model.respond(request), what))
+        except asyncio.CancelledError:
+            raise
         except ModelError as error:
             return self._model_failure(state, error)
-        except Exception as error:  # noqa: BLE001 - whatever a model raises, the run goes on
-            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return self._model_failure(state, ModelError(what))
+        except BaseException as error:  # noqa: BLE001 - whatever a model raises, the run goes on
+            return self._model_failure(state, ModelError(_described(error)))
         self._boundaries.reached(Boundary.AFTER_MODEL, state.run_id, str(step))
         return lambda run: run.respond(reply, seen=seen, now=self._clock.now())
 
@@ -85,7 +87,8 @@ class Activities:
             wait = max(limits.delay(attempt) * jitter, timedelta(seconds=asked))
             retry_at = self._clock.now() + wait
         failure = "transient" if error.kind == "transient" else "permanent"
-        return lambda run: run.model_failed(failure, str(error), retry_at=retry_at, now=self._clock.now())
+        message = _text_of(error) or "The model call failed and gave no reason."
+        return lambda run: run.model_failed(failure, message, retry_at=retry_at, now=self._clock.now())
 
     async def run_tool(self, state: RunState, call: ToolCall) -> Command:
         """Run a started call to its end, and say what is known of it then."""
@@ -95,23 +98,20 @@ class Activities:
             return self._doubt(call, "exception", "its tool is not registered")
         self._boundaries.reached(Boundary.BEFORE_TOOL, state.run_id, call_id)
         try:
-            async with asyncio.timeout(call.timeout):
-                result = await tool.run(call.arguments, self._context(state, call))
-        except OwnershipLost:
+            attempt = tool.run(call.arguments, self._context(state, call))
+            result = await within(call.timeout, attempt, _attempts_of(state, call))
+        except asyncio.CancelledError:
             raise
         except ToolError as error:
-            message = str(error) or "The tool failed and gave no reason."
+            message = _text_of(error) or "The tool failed and gave no reason."
             return lambda run: run.call_failed(call_id, message, self._clock.now())
         except TimeoutError as error:
-            return self._unseen(call, "timeout", _described(error, f"no end within {call.timeout:g} s"))
+            return self._unseen(call, "timeout", _described(error))
         except OSError as error:
             return self._unseen(call, "lost_connection", _described(error))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
+        except CancelledItself:
             return self._unseen(call, "cancelled", "the tool cancelled itself")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the end of the call was not seen
+        except BaseException as error:  # noqa: BLE001 - the end of the call was not seen
             return self._unseen(call, "exception", _described(error))
         self._boundaries.reached(Boundary.AFTER_TOOL, state.run_id, call_id)
         content = content_of(result)
@@ -125,13 +125,18 @@ class Activities:
         if tool is not None and tool.contract.policy is Policy.VERIFY_THEN_DECIDE:
             self._boundaries.reached(Boundary.BEFORE_VERIFY, state.run_id, call_id)
             try:
-                async with asyncio.timeout(tool.contract.timeout):
-                    found = await tool.ask(call.arguments, self._context(state, call))
-                verdict = _verdict(found)
-            except OwnershipLost:
+                question = tool.ask(call.arguments, self._context(state, call))
+                what = f"{state.run_id} verify of {call_id}"
+                verdict = _verdict(await within(tool.contract.timeout, question, what))
+            except asyncio.CancelledError:
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - it means unknown
+            except BaseException as error:  # noqa: BLE001 - it means unknown
                 verdict = Verdict.unknown(evidence=f"verify raised {_described(error)}")
+            if verdict.outcome == "not_landed" and goes_on(_attempts_of(state, call)):
+                verdict = Verdict.unknown(
+                    evidence="verify found nothing, but an attempt that nobody waits for any more still "
+                    "runs in this process and may land yet"
+                )
             self._boundaries.reached(Boundary.AFTER_VERIFY, state.run_id, call_id)
         content = content_of(verdict.result)
         return lambda run: run.call_verified(call_id, verdict, self._clock.now(), content)
@@ -175,6 +180,17 @@ def _verdict(found: object) -> Verdict:
     return Verdict.unknown(evidence=f"verify returned {type(found).__name__}, not a Verdict")
 
 
-def _described(error: BaseException, otherwise: str = "") -> str:
-    text = str(error) or otherwise
+def _attempts_of(state: RunState, call: ToolCall) -> str:
+    return f"{state.run_id} {call.call_id}"
+
+
+def _described(error: BaseException) -> str:
+    text = _text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - exceptions of users may be unable to say what they are
+        return ""

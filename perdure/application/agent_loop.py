@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from perdure.application.activities import Activities, Command, nothing
-from perdure.application.journal import Hold, Journal
+from perdure.application.journal import Journal
+from perdure.application.lease_keeper import HeldLease
 from perdure.application.ports.clock import Clock
 from perdure.domain.calls import CallStatus
-from perdure.domain.errors import OwnershipLost, RunFinished
+from perdure.domain.errors import LogUnavailable, OwnershipLost, RunFinished
 from perdure.domain.moves import Act, AskModel, Limits, Move, Rest
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState
@@ -68,6 +70,13 @@ class _BroughtBack:
         return ", ".join(f"{kind} {call_id or number}" for kind, call_id, number in self._commands)
 
 
+@dataclass(frozen=True, slots=True)
+class _Activity:
+    task: asyncio.Task[Command]
+    until: float
+    """When it ends at the latest, by the event loop's clock."""
+
+
 class AgentLoop:
     """Drives one claimed run until it rests."""
 
@@ -77,12 +86,11 @@ class AgentLoop:
         activities: Activities,
         tools: Toolbox,
         clock: Clock,
-        hold: Hold,
+        hold: HeldLease,
         limits: Limits,
         lost: asyncio.Event,
         *,
         watch_interval: float = 1.0,
-        patience: float,
         model_timeout: float,
     ) -> None:
         """Prepare to drive.
@@ -96,7 +104,6 @@ class AgentLoop:
             limits: How hard to try.
             lost: Set when the hold is lost.
             watch_interval: Seconds between looks at what people wrote meanwhile.
-            patience: Seconds beyond an activity's own timeout during which the lease is still renewed.
             model_timeout: Seconds that a model call may take.
         """
         self._journal = journal
@@ -107,9 +114,8 @@ class AgentLoop:
         self._limits = limits
         self._lost = lost
         self._watch_interval = watch_interval
-        self._patience = patience
         self._model_timeout = model_timeout
-        self._under_way: dict[Key, asyncio.Task[Command]] = {}
+        self._under_way: dict[Key, _Activity] = {}
 
     async def drive(self, drain: Drain | None = None) -> RunState:
         """Go on until the run rests, or until it is asked to drain.
@@ -119,9 +125,9 @@ class AgentLoop:
         """
         drain = drain if drain is not None else Drain()
         signals = asyncio.create_task(self._lost.wait()), asyncio.create_task(drain.requested.wait())
+        self._watcher = asyncio.create_task(self._watch())
         # At once, whatever the drive is waiting for then: the store may be what cannot be reached.
         signals[0].add_done_callback(lambda _: self._cancel_what_runs())
-        self._watcher = asyncio.create_task(self._watch())
         command: Command = nothing
         try:
             while not drain.requested.is_set():
@@ -131,25 +137,28 @@ class AgentLoop:
                 command = await self._perform(move, signals)
             return await self._drain(drain, command, signals)
         finally:
-            await _cancelled(self._watcher, *signals, *self._under_way.values())
+            tasks = [activity.task for activity in self._under_way.values()]
+            await _cancelled(self._watcher, *signals, *tasks)
 
     async def _drain(self, drain: Drain, command: Command, signals: Signals) -> RunState:
         # Nothing is planned any more: a call marked as started here would be in doubt for the next owner.
         await self._record(command)
         for key in [key for key in self._under_way if key[0] != "tool"]:
-            self._under_way.pop(key).cancel()
+            self._under_way.pop(key).task.cancel()
         while self._under_way and drain.seconds_left > 0:
-            self._hold.vouch(drain.seconds_left + self._patience)
+            self._hold.vouch(drain.seconds_left)
             lost, _ = signals
-            ending = {*self._under_way.values(), lost}
+            ending = {*(activity.task for activity in self._under_way.values()), lost}
             await asyncio.wait(ending, timeout=drain.seconds_left, return_when=asyncio.FIRST_COMPLETED)
             await self._stop_if_lost(signals)
             await self._record(self._brought_back())
         return self._journal.state
 
     def _cancel_what_runs(self) -> None:
-        for task in self._under_way.values():
-            task.cancel()
+        # The watcher too: while it waits for an answer nothing can be put on record.
+        self._watcher.cancel()
+        for activity in self._under_way.values():
+            activity.task.cancel()
 
     async def _stop_if_lost(self, signals: Signals) -> None:
         lost, _ = signals
@@ -182,17 +191,17 @@ class AgentLoop:
             log.warning("run %s: what came back was not recorded: %s (%s)", run_id, why, command)
 
     async def _perform(self, move: AskModel | Act, signals: Signals) -> Command:
+        now = asyncio.get_running_loop().time()
         wanted = self._wanted(move)
         for key in self._under_way.keys() - wanted.keys():
-            self._under_way.pop(key).cancel()
-        for key, (begin, _) in wanted.items():
+            self._under_way.pop(key).task.cancel()
+        for key, (begin, seconds) in wanted.items():
             if key not in self._under_way:
-                self._under_way[key] = asyncio.create_task(begin())
+                self._under_way[key] = _Activity(asyncio.create_task(begin()), now + seconds)
         wait = self._seconds_until(move)
-        longest = max((seconds for _, seconds in wanted.values()), default=0.0)
-        self._hold.vouch(max(longest, wait or 0.0) + self._patience)
+        self._hold.vouch(max((one.until - now for one in self._under_way.values()), default=wait or 0.0))
 
-        ending = {*self._under_way.values(), self._watcher, *signals}
+        ending = {*(activity.task for activity in self._under_way.values()), self._watcher, *signals}
         await asyncio.wait(ending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
         await self._stop_if_lost(signals)
         if self._watcher.done():
@@ -222,9 +231,10 @@ class AgentLoop:
         return max(0.0, (move.wake_at - self._clock.now()).total_seconds())
 
     def _brought_back(self) -> Command:
-        ended = {key: task for key, task in self._under_way.items() if task.done()}
+        ended = {key: one.task for key, one in self._under_way.items() if one.task.done()}
         for key in ended:
             del self._under_way[key]
+        # Only this loop cancels its activities: what a user's work does to itself never ends one.
         commands = {key: task.result() for key, task in ended.items() if not task.cancelled()}
         return _BroughtBack(commands) if commands else nothing
 
@@ -232,8 +242,11 @@ class AgentLoop:
         """Take in what people wrote meanwhile; return when they did."""
         while True:
             await asyncio.sleep(self._watch_interval)
-            if await self._journal.take_in_news():
-                return
+            try:
+                if await self._journal.take_in_news():
+                    return
+            except LogUnavailable as error:
+                log.debug("run %s: no look at what people wrote: %s", self._journal.state.run_id, error)
 
 
 async def _cancelled(*tasks: asyncio.Task[Any]) -> None:

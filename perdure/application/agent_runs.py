@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from perdure.application.driver import Driver
+from perdure.application.event_loop import run_to_end
 from perdure.application.ids import new_run_id
 from perdure.application.lease_keeper import LeaseKeeper
 from perdure.application.ports import Ports
@@ -32,7 +31,6 @@ from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState
 from perdure.domain.tools import Resolution
 
-T = TypeVar("T")
 Input = str | Sequence[UserMessage | AssistantMessage]
 
 
@@ -179,7 +177,7 @@ class AgentRuns:
         async def load_and_drive() -> RunState:
             return await self.driver.advance(await self.driver.load(run_id))
 
-        return _run_to_end(load_and_drive())
+        return run_to_end(load_and_drive())
 
     def add_input(self, run_id: str, text: str, *, by: str | None = None) -> RunState:
         """Tell the agent something more; it is shown at the next model call.
@@ -334,34 +332,6 @@ class AgentRuns:
                     f"at {event.at:%Y-%m-%d %H:%M:%SZ} ({event.reason})"
                 )
         return None
-
-
-def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    # The caller's thread has a loop of its own, which cannot be used while this call blocks it.
-    ended: list[Callable[[], T]] = []
-
-    def run() -> None:
-        try:
-            result = asyncio.run(work)
-            ended.append(lambda: result)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
-            ended.append(_raiser(error))
-
-    thread = threading.Thread(target=run, name="perdure advance", daemon=True)
-    thread.start()
-    thread.join()
-    return ended[0]()
-
-
-def _raiser(error: BaseException) -> Callable[[], Any]:
-    def throw() -> Any:
-        raise error
-
-    return throw
 
 
 def _checked_id(run_id: str | None) -> str:

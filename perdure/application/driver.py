@@ -106,6 +106,7 @@ class Driver:
 
         def require_ownership() -> None:
             if not self._ports.leases.holds(held.lease):
+                self._keeper.give_up(held, "it has ended")
                 raise OwnershipLost(f"run {state.run_id!r} is no longer held by this worker")
 
         ports, model = self._ports, self._agents.model(agent)
@@ -118,7 +119,6 @@ class Driver:
             held,
             agent.limits,
             lost,
-            patience=self._keeper.ttl,
             model_timeout=agent.model_timeout,
         )
 

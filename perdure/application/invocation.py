@@ -10,6 +10,8 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
+from perdure.application.attempts import CancelledItself, going_on
+
 log = logging.getLogger("perdure")
 
 
@@ -22,7 +24,7 @@ async def invoke(function: Callable[..., Any], arguments: Mapping[str, object], 
     Args:
         function: What to call.
         arguments: By name.
-        what: Run and call, for the log and the thread's name.
+        what: Run and call, for the log, the thread's name and `attempts.goes_on()`.
     """
     if is_async(function):
         return await function(**arguments)
@@ -54,11 +56,15 @@ def _call_and_tell(
 ) -> None:
     result: object = None
     error: BaseException | None = None
-    try:
-        result = function(**arguments)
-    except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
-        # A future refuses StopIteration, which would leave whoever waits waiting for ever.
-        error = RuntimeError(f"it raised {raised!r}") if isinstance(raised, StopIteration) else raised
+    with going_on(what):
+        try:
+            result = function(**arguments)
+        except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
+            error = raised
+    if isinstance(error, asyncio.CancelledError):
+        error = CancelledItself()  # on the other side it would look as if whoever waits had been cancelled
+    elif isinstance(error, StopIteration):
+        error = RuntimeError(f"it raised {error!r}")  # a future refuses it, and nobody would hear of the end
 
     def tell() -> None:
         if outcome.done():

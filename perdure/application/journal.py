@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import random
-import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -31,8 +30,8 @@ class Hold(Protocol):
         """Whether somebody else is known to have taken the run."""
         ...
 
-    def vouch(self, seconds: float) -> None:
-        """Let the lease be renewed for that long even if nothing more is heard from the run."""
+    def vouch_at_least(self, seconds: float) -> None:
+        """Let the lease be renewed for that long, or longer, even if nothing is heard from the run."""
         ...
 
 
@@ -52,7 +51,6 @@ class Journal:
         self._boundaries = boundaries
         self._limits = limits
         self._turn = asyncio.Lock()
-        self._abandoned = False
 
     @property
     def state(self) -> RunState:
@@ -82,9 +80,9 @@ class Journal:
                 if not self._run.pending:
                     return outcome
                 try:
-                    await self._blocking(self._append, self._run.pending)
+                    await self._until_answered(self._append, self._run.pending)
                 except LogConflict as conflict:
-                    self._take_in(await self._read_news(), conflict)
+                    self._take_in(await self._until_answered(self._read_news), conflict)
                     continue
                 self._run.committed()
                 return outcome
@@ -94,9 +92,10 @@ class Journal:
 
         Raises:
             OwnershipLost: Another worker claimed the run.
+            LogUnavailable: The event store cannot be reached.
         """
         async with self._turn:
-            news = await self._read_news()
+            news = await asyncio.to_thread(self._read_news)
             if news:
                 self._take_in(news, None)
             return bool(news)
@@ -112,16 +111,8 @@ class Journal:
             raise conflict
         self._run.rebase(news)
 
-    async def _read_news(self) -> Sequence[Event]:
-        run_id, version = self._run.id, self._run.stored_version
-        return await self._blocking(lambda: self._store.read(run_id, after=version))
-
-    async def _blocking(self, ask: Callable[..., T], *arguments: object) -> T:
-        try:
-            return await asyncio.to_thread(self._until_answered, ask, *arguments)
-        except asyncio.CancelledError:
-            self._abandoned = True
-            raise
+    def _read_news(self) -> Sequence[Event]:
+        return self._store.read(self._run.id, after=self._run.stored_version)
 
     def _append(self, events: Sequence[Event]) -> None:
         names = ",".join(type(event).__name__ for event in events)
@@ -129,20 +120,20 @@ class Journal:
         self._store.append(events)
         self._boundaries.reached(Boundary.AFTER_APPEND, self._run.id, names)
 
-    def _until_answered(self, ask: Callable[..., T], *arguments: object) -> T:
+    async def _until_answered(self, ask: Callable[..., T], *arguments: object) -> T:
         # Asking again is always safe: the very same events at the very same versions are written once, and
         # after somebody else's claim they are refused. So a result is offered for as long as it takes, even
         # past the end of the lease, until somebody else is known to have the run.
         for repeats in itertools.count(1):
-            self._hold.vouch(self._limits.longest_delay)
+            delay = self._limits.delay(repeats).total_seconds()
+            self._hold.vouch_at_least(delay)
             try:
-                return ask(*arguments)
+                return await asyncio.to_thread(ask, *arguments)
             except LogUnavailable as error:
-                if self._abandoned or self._hold.is_taken:
-                    raise OwnershipLost(f"run {self._run.id!r}: {error}; nobody waits any more") from error
+                if self._hold.is_taken:
+                    raise OwnershipLost(f"run {self._run.id!r}: {error}; another worker has it") from error
                 log.warning(
                     "run %s: the event store cannot be reached, trying again: %s", self._run.id, error
                 )
-                delay = self._limits.delay(repeats).total_seconds()
-                time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
         raise AssertionError("unreachable")

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from perdure.application.agent_loop import Drain
 from perdure.application.agent_runs import AgentRuns
+from perdure.application.event_loop import run_to_end
+from perdure.application.passing_over import PassingOver
 from perdure.application.ports.roster import Offer
 from perdure.application.ports.run_finder import Candidate
+from perdure.application.stop_signals import stop_signals
 from perdure.domain.errors import (
     ConfigurationError,
     LogUnavailable,
@@ -25,20 +24,18 @@ from perdure.domain.errors import (
     PerdureError,
     RunIsOwned,
 )
-from perdure.domain.moves import Limits
 from perdure.domain.pins import differences
 from perdure.domain.run import AgentRun
 
 log = logging.getLogger("perdure")
 
 
-@dataclass
-class _PassedOver:
-    """A run that is not worth looking at again before a while."""
-
-    version: int
-    times: int
-    until: float
+_LAST_WORDS = 5.0
+"""Seconds after the grace in which what is known is put on record and leases are given back."""
+_HARD_END = 12.0
+"""Seconds after the grace at which a process that has not ended by itself is ended."""
+_SUSPICIOUS = 2
+"""Workers lost with a run in a row, from which on it may be the run that kills them."""
 
 
 class Worker:
@@ -86,27 +83,23 @@ class Worker:
         self._versions = {(o.agent, o.pins.model, o.pins.prompt_version) for o in self._offers}
         self._next_sweep = 0.0
         self._driving: dict[str, tuple[asyncio.Task[None], str | None]] = {}
-        self._passed_over: dict[str, _PassedOver] = {}
-        self._backoff = Limits(first_delay=poll_interval, longest_delay=60.0)
+        self._passing_over = PassingOver(first_delay=poll_interval)
+        self._suspect: AgentRun | None = None
 
     # -- running -----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Work until SIGTERM or SIGINT; a second signal does not wait for running tools."""
-        asyncio.run(self._run_with_signals())
+        """Work until SIGTERM or SIGINT; a second signal does not wait for running tools.
+
+        For the main thread of a process that does nothing else: what does not stop in time (a tool that
+        blocks the event loop, say) is ended with the process, which then exits with code 1.
+        """
+        run_to_end(self._run_with_signals())
 
     async def _run_with_signals(self) -> None:
         stop, now = asyncio.Event(), asyncio.Event()
-
-        def asked() -> None:
-            (now if stop.is_set() else stop).set()
-            log.info("asked to stop%s", " at once" if now.is_set() else ": draining")
-
-        loop = asyncio.get_running_loop()
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, asked)
-        await self.serve(stop, now)
+        with stop_signals(stop, now, patience=self._grace + _HARD_END):
+            await self.serve(stop, now)
 
     async def serve(self, stop: asyncio.Event, stop_now: asyncio.Event | None = None) -> None:
         """Work until `stop` is set; for hosts with a loop of their own.
@@ -121,31 +114,38 @@ class Worker:
         rung.set()
         end_listening = self._ports.bell.listen(lambda: _set_from_thread(loop, rung))
         drain = Drain()
+        stopping = asyncio.create_task(stop.wait())
+        # At once, in the middle of a look for runs as well: what is found then is not begun.
+        stopping.add_done_callback(lambda _: drain.request(self._grace))
         presence = asyncio.create_task(self._be_present())
         log.info("worker %s: at most %d runs at a time", self._runs.keeper.owner, self._concurrency)
         try:
-            await self._look_for_runs(stop, rung, drain)
-            drain.request(self._grace)
-            await self._wait_for_runs(stop_now)
+            await self._look_for_runs(stopping, rung, drain)
+            await self._wait_for_runs(stop_now, drain)
         finally:
-            await _cancelled(presence, *(task for task, _ in self._driving.values()))
+            await _cancelled(stopping, presence, *(task for task, _ in self._driving.values()))
             await asyncio.to_thread(end_listening)
             with contextlib.suppress(LogUnavailable):
                 await asyncio.to_thread(self._ports.roster.leave, self._runs.keeper.owner)
 
-    async def _wait_for_runs(self, stop_now: asyncio.Event) -> None:
+    async def _wait_for_runs(self, stop_now: asyncio.Event, drain: Drain) -> None:
         at_once = asyncio.create_task(stop_now.wait())
         while self._driving and not at_once.done():
             tasks = {task for task, _ in self._driving.values()}
-            await asyncio.wait({*tasks, at_once}, return_when=asyncio.FIRST_COMPLETED)
+            left = drain.seconds_left + _LAST_WORDS
+            ended, _ = await asyncio.wait(
+                {*tasks, at_once}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended:
+                log.warning("runs that do not come to an end are left: %s", ", ".join(sorted(self._driving)))
+                break
         await _cancelled(at_once)
 
     # -- finding -----------------------------------------------------------------------------------
 
-    async def _look_for_runs(self, stop: asyncio.Event, rung: asyncio.Event, drain: Drain) -> None:
-        stopping = asyncio.create_task(stop.wait())
+    async def _look_for_runs(self, stopping: asyncio.Task[bool], rung: asyncio.Event, drain: Drain) -> None:
         position, full_look = 0, 0.0
-        while not stop.is_set():
+        while not stopping.done():
             rung.clear()
             pause = self._poll_interval
             try:
@@ -163,7 +163,6 @@ class Worker:
             waiting = {ringing, stopping} if self._has_room else {stopping, *tasks}
             await asyncio.wait(waiting, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             await _cancelled(ringing)
-        await _cancelled(stopping)
 
     @property
     def _has_room(self) -> bool:
@@ -171,10 +170,7 @@ class Worker:
 
     async def _take_what_is_there(self, drain: Drain) -> None:
         now = time.monotonic()
-        passing_over: dict[str, int | None] = dict.fromkeys(self._driving)
-        for run_id, passed in self._passed_over.items():
-            if passed.until > now and run_id not in passing_over:
-                passing_over[run_id] = passed.version
+        passing_over: dict[str, int | None] = {**self._passing_over.now(), **dict.fromkeys(self._driving)}
         # Now and then all runs are looked at: some may be pinned to what nobody serves any more.
         everything = now >= self._next_sweep
         if everything:
@@ -185,7 +181,7 @@ class Worker:
             passing_over=passing_over,
             limit=self._concurrency - len(self._driving),
         )
-        for candidate in self._in_fair_order(found):
+        for candidate in () if drain.requested.is_set() else self._in_fair_order(found):
             task = asyncio.create_task(self._drive(candidate, drain))
             self._driving[candidate.run_id] = task, candidate.tenant
 
@@ -196,37 +192,49 @@ class Worker:
     # -- driving -----------------------------------------------------------------------------------
 
     async def _drive(self, candidate: Candidate, drain: Drain) -> None:
-        run_id = candidate.run_id
+        run_id, version = candidate.run_id, candidate.version
         try:
             run = await self._runs.driver.load(run_id)
-            if run.state.is_resting:
-                self._pass_over(run_id, run.version)
+            version = run.version
+            if run.state.is_resting or self._has_to_wait(run):
+                self._passing_over.note(run_id, version)
                 return
             agent, missing = self._runs.agents.serving(run.state.agent, run.state.pins)
             if agent is None and not await self._nobody_serves(run):
                 log.debug("run %s is left to workers that can serve it: %s", run_id, "; ".join(missing))
-                self._pass_over(run_id, run.version)
+                self._passing_over.note(run_id, version)
                 return
-            await self._runs.driver.advance(run, drain)
-            self._passed_over.pop(run_id, None)
+            try:
+                await self._runs.driver.advance(run, drain)
+            finally:
+                version = run.version
+            self._passing_over.forget(run_id)
         except RunIsOwned:
             pass
         except OwnershipLost as error:
             log.warning("%s", error)
         except PerdureError as error:
             log.warning("run %s is left for now: %s", run_id, error)
-            self._pass_over(run_id, candidate.version)
+            self._passing_over.note(run_id, version)
         except Exception:
             log.exception("run %s is left for now", run_id)
-            self._pass_over(run_id, candidate.version)
+            self._passing_over.note(run_id, version)
         finally:
             self._driving.pop(run_id, None)
 
-    def _pass_over(self, run_id: str, version: int) -> None:
-        before = self._passed_over.get(run_id)
-        times = before.times + 1 if before is not None and before.version == version else 1
-        wait = self._backoff.delay(times).total_seconds() * random.uniform(0.5, 1.0)  # noqa: S311
-        self._passed_over[run_id] = _PassedOver(version, times, time.monotonic() + wait)
+    def _has_to_wait(self, run: AgentRun) -> bool:
+        """Whether it may be this run that kills workers, and another such run is under way here.
+
+        All runs of a worker look alike when it dies. Those that were there again and again are driven one at
+        a time, so that the innocent ones get through, and only the one that kills is set aside.
+        """
+        if len(run.state.barren_claims) < _SUSPICIOUS:
+            return False
+        other = self._suspect
+        if other is not None and other.id in self._driving and other.state.barren_claims:
+            return True
+        self._suspect = run
+        return False
 
     async def _nobody_serves(self, run: AgentRun) -> bool:
         """Whether no worker could serve the run for longer than the grace."""
@@ -256,7 +264,8 @@ class Worker:
 async def _cancelled(*tasks: asyncio.Task[object]) -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks:
+        await asyncio.wait(tasks, timeout=_LAST_WORDS)
 
 
 def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

@@ -76,7 +76,9 @@ def _run_started(state: RunState, event: RunStarted) -> RunState:
 
 
 def _run_claimed(state: RunState, event: RunClaimed) -> RunState:
-    lost = f"{state.worker} (epoch {state.epoch})"
+    # A worker may be lost after it took the lease and before it wrote that down.
+    who = state.worker if event.epoch == state.epoch + 1 else "a worker that wrote nothing"
+    lost = f"{who} (epoch {event.epoch - 1})"
     barren = (*state.barren_claims, lost) if event.left == "expired" else ()
     return replace(state, epoch=event.epoch, worker=event.worker, barren_claims=barren)
 

@@ -80,6 +80,8 @@ class Plan:
                 pass
 
     def _plan_first_start(self, call: ToolCall) -> None:
+        if self._is_full and not self._stops_starts():
+            return  # nor are its arguments checked at each look
         refusal = self._tools.refusal(call.name, call.arguments)
         if refusal is not None:
             self._emit(ToolCallFailed, call_id=call.call_id, error=refusal, known_by="refused")
@@ -136,11 +138,15 @@ class Plan:
         late = self._state.deadline is not None and self._now >= self._state.deadline
         return late or self._state.cancellation is not None
 
+    @property
+    def _is_full(self) -> bool:
+        return self._running >= self._limits.parallel_calls
+
     def _start(self, call: ToolCall) -> None:
         if self._stops_starts():
             self._held_back = True
             return
-        if self._running >= self._limits.parallel_calls:
+        if self._is_full:
             return
         contract = self._tools.contract(call.name)
         if contract is None:
