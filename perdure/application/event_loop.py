@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Coroutine
@@ -68,6 +69,8 @@ async def _and_no_longer(work: Coroutine[Any, Any, T]) -> T:
         if others:
             _, stubborn = await asyncio.wait(others, timeout=_PATIENCE)
             for task in stubborn:
-                log.warning("%s does not end when cancelled, and is left behind", task.get_coro())
+                log.warning("%s does not end when cancelled: it ends with its event loop", task.get_coro())
                 # `asyncio.run()` would wait for it for ever. See "Extending" in the asyncio documentation.
                 asyncio._unregister_task(task)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                with contextlib.suppress(RuntimeError):  # it does not mind even that
+                    task.get_coro().close()

@@ -80,7 +80,7 @@ class Plan:
                 pass
 
     def _plan_first_start(self, call: ToolCall) -> None:
-        if self._is_full and not self._stops_starts():
+        if self._is_full() and not self._stops_starts():
             return  # nor are its arguments checked at each look
         refusal = self._tools.refusal(call.name, call.arguments)
         if refusal is not None:
@@ -138,7 +138,6 @@ class Plan:
         late = self._state.deadline is not None and self._now >= self._state.deadline
         return late or self._state.cancellation is not None
 
-    @property
     def _is_full(self) -> bool:
         return self._running >= self._limits.parallel_calls
 
@@ -146,7 +145,7 @@ class Plan:
         if self._stops_starts():
             self._held_back = True
             return
-        if self._is_full:
+        if self._is_full():
             return
         contract = self._tools.contract(call.name)
         if contract is None:

@@ -11,6 +11,7 @@ import pytest
 
 from perdure import Agent, AgentRuns, Limits, Policy, Resolution, RunStatus, ToolError, ToolRegistry, Verdict
 from perdure.domain.calls import CallStatus
+from perdure.domain.errors import OwnershipLost
 from perdure.domain.events import ToolCallFailed, ToolCallInDoubt, ToolCallStarted
 from perdure.testing import ScriptedModel, asks, says
 
@@ -42,6 +43,21 @@ ENDINGS = [
     Ending("an exit", raises(SystemExit(3)), "exception"),
     Ending("an end of iteration", raises(StopIteration()), "exception"),
     Ending("an exception group", raises(ExceptionGroup("two", [ValueError(), OSError()])), "exception"),
+]
+
+
+class Unspeakable(BaseException):
+    """Beyond Exception, and unable to say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+ENDINGS += [
+    Ending("an interrupt", raises(KeyboardInterrupt()), "exception"),
+    Ending("something unspeakable", raises(Unspeakable()), "exception"),
+    Ending("a lost ownership of something else", raises(OwnershipLost("another run's")), "exception"),
+    Ending("a cancellation", raises(asyncio.CancelledError()), "cancelled"),
 ]
 
 

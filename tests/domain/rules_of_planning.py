@@ -109,9 +109,9 @@ RULES = [
     Rule(
         "few calls run at a time",
         Plan,
-        "_start",
-        "if self._running >= self._limits.parallel_calls:",
-        "if False:",
+        "_is_full",
+        "self._running >= self._limits.parallel_calls",
+        "False",
         test_resuming.test_parallel_limit,
     ),
     Rule(
