@@ -15,7 +15,9 @@ from perdure.application.ports.model import ModelRequest
 from perdure.domain.errors import NewerLog
 from perdure.domain.events import RunClaimed, ToolCallStarted
 from perdure.domain.messages import Reply
+from perdure.domain.run import AgentRun
 from perdure.infrastructure.memory.clock import ManualClock
+from perdure.infrastructure.memory.run_finder import MemoryRunFinder
 from perdure.testing import ScriptedModel, asks, says
 
 
@@ -247,6 +249,49 @@ def test_a_person_who_decides_wakes_the_run_up() -> None:
         working(runs, meanwhile)
         starts = [event for event in runs.events(run_id) if isinstance(event, ToolCallStarted)]
         assert len(starts) == 1
+
+
+def test_runs_that_lost_workers_are_driven_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be the one that kills: the others wait until it has brought something; fresh runs do not."""
+    at_once: list[set[str]] = []
+    asked: set[str] = set()
+    let_go = threading.Event()
+
+    class Holding:
+        name = "holding"
+
+        async def respond(self, request: ModelRequest) -> Reply:
+            asked.add(request.run_id)
+            at_once.append(set(asked))
+            await asyncio.to_thread(let_go.wait, 20)
+            asked.discard(request.run_id)
+            return says("done")  # type: ignore[return-value]
+
+    looks: list[object] = []
+    find = MemoryRunFinder.find
+    monkeypatch.setattr(
+        MemoryRunFinder, "find", lambda self, **wanted: looks.append(wanted) or find(self, **wanted)
+    )
+    with AgentRuns.in_memory(agents=[clerk(Holding())]) as runs:
+        for run_id in ("suspect-1", "suspect-2", "fresh"):
+            runs.start("clerk", "x", run_id=run_id)
+        for run_id in ("suspect-1", "suspect-2"):
+            run = AgentRun.from_events(run_id, runs.events(run_id))
+            for epoch in (1, 2, 3):
+                run.claim(f"lost-{epoch}", epoch, "new" if epoch == 1 else "expired", runs.ports.clock.now())
+            runs.ports.store.append(run.pending)
+            runs.ports.leases.claim(run_id, "lost-3", ttl=0.001, above=2)
+            assert len(run.state.barren_claims) == 2
+
+        async def meanwhile(stop: asyncio.Event) -> None:
+            await until(lambda: "fresh" in asked and len(asked) == 2)
+            before = len(looks)
+            await until(lambda: len(looks) > before + 5)
+            let_go.set()
+            await until(lambda: all(runs.state(r).is_finished for r in ("suspect-1", "suspect-2", "fresh")))
+
+        working(runs, meanwhile)
+    assert not any({"suspect-1", "suspect-2"} <= together for together in at_once)
 
 
 def _beside(runs: AgentRuns, agent: Agent) -> AgentRuns:

@@ -17,7 +17,7 @@ from perdure.domain.events import RunClaimed
 from tests.support.waiting import eventually
 
 APP = '''
-import os, signal, time
+import asyncio, os, signal, time
 from pathlib import Path
 from perdure import Agent, AgentRuns, Limits, Policy, ToolRegistry
 from perdure.testing import ScriptedModel, asks, says
@@ -38,11 +38,30 @@ def wait() -> str:
         time.sleep(0.01)
     return "waited"
 
+@tools.tool(policy=Policy.RERUN)
+async def swallow() -> str:
+    """Go on, whoever cancels it."""
+    (HERE / "waiting").touch()
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+@tools.tool(policy=Policy.RERUN)
+async def block() -> str:
+    """Block the event loop, as a forgotten `await` does."""
+    (HERE / "waiting").touch()
+    while True:
+        time.sleep(0.01)
+
 def agent(name, *script):
     return Agent(name, model=ScriptedModel(script), prompt_version="v1", tools=tools,
                  limits=Limits(first_delay=0.05, barren_claims=3))
 
-agents = [agent("killer", asks("crash", {})), agent("waiter", asks("wait", {}), says("done")),
+agents = [agent("killer", asks("crash", {})), agent("swallower", asks("swallow", {})),
+          agent("blocker", asks("block", {})),
+          agent("waiter", asks("wait", {}), says("done")),
           agent("plain", says("done"))]
 
 def runs():
@@ -135,3 +154,27 @@ def test_a_second_signal_waits_for_nothing(app: AgentRuns, tmp_path: Path, datab
         eventually(lambda: "draining" in (worker.stderr.readline() if worker.stderr else ""))
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(20) == 0
+
+
+def test_a_tool_that_swallows_its_cancellation_does_not_keep_the_worker(
+    app: AgentRuns, tmp_path: Path, database_url: str
+) -> None:
+    """It gets its grace like any other, and the worker leaves in order."""
+    run_id = app.start("swallower", "x")
+    with a_worker(tmp_path, database_url, "--grace", "0.1") as worker:
+        eventually((tmp_path / "waiting").exists, within=40)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+    lease = app.ports.leases.find(run_id)
+    assert lease is not None
+    assert lease.owner is None
+
+
+def test_a_worker_that_cannot_stop_is_ended(app: AgentRuns, tmp_path: Path, database_url: str) -> None:
+    """The event loop is blocked for good: two signals end the process all the same, with code 1."""
+    app.start("blocker", "x")
+    with a_worker(tmp_path, database_url, "--grace", "600") as worker:
+        eventually((tmp_path / "waiting").exists, within=40)
+        worker.send_signal(signal.SIGTERM)
+        worker.send_signal(signal.SIGINT)
+        assert worker.wait(20) == 1
