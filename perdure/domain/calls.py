@@ -11,6 +11,7 @@ from typing import Literal
 from perdure.domain.content import InlineContent, StoredContent
 from perdure.domain.events import DoubtReason
 from perdure.domain.messages import ToolResult
+from perdure.domain.record import Record
 from perdure.domain.tools import Policy
 
 
@@ -32,8 +33,8 @@ class CallStatus(StrEnum):
 SETTLED = frozenset({CallStatus.SUCCEEDED, CallStatus.FAILED})
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+@dataclass(frozen=True)
+class ToolCall(Record):
     """A call and what became of it.
 
     Attributes:

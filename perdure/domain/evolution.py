@@ -7,7 +7,6 @@ decided in `run.py`, before it exists.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -46,7 +45,7 @@ from perdure.domain.transcript import Transcript
 
 def evolve(state: RunState, event: Event) -> RunState:
     """Return the state after an event. Never raises: what makes no sense changes only the version."""
-    moved = replace(state, version=event.seq, at=event.at)
+    moved = state.changed(version=event.seq, at=event.at)
     change = _CHANGES.get(type(event))
     return change(moved, event) if change is not None else moved
 
@@ -60,8 +59,7 @@ def fold(run_id: str, events: Iterable[Event], onto: RunState | None = None) -> 
 
 
 def _run_started(state: RunState, event: RunStarted) -> RunState:
-    return replace(
-        state,
+    return state.changed(
         status=RunStatus.RUNNING,
         agent=event.agent,
         tenant=event.tenant,
@@ -80,7 +78,7 @@ def _run_claimed(state: RunState, event: RunClaimed) -> RunState:
     who = state.worker if event.epoch == state.epoch + 1 else "a worker that wrote nothing"
     lost = f"{who} (epoch {event.epoch - 1})"
     barren = (*state.barren_claims, lost) if event.left == "expired" else ()
-    return replace(state, epoch=event.epoch, worker=event.worker, barren_claims=barren)
+    return state.changed(epoch=event.epoch, worker=event.worker, barren_claims=barren)
 
 
 def _model_responded(state: RunState, event: ModelResponded) -> RunState:
@@ -96,8 +94,7 @@ def _model_responded(state: RunState, event: ModelResponded) -> RunState:
         )
         for position, part in enumerate(event.message.tool_calls, start=1)
     }
-    return replace(
-        state,
+    return state.changed(
         history=state.history.append(*before, *shown),
         inbox=tuple(entry for entry in state.inbox if entry[0] > event.seen),
         step=Step(event.step, event.message, MappingProxyType(calls)),
@@ -111,15 +108,15 @@ def _model_responded(state: RunState, event: ModelResponded) -> RunState:
 
 def _model_call_failed(state: RunState, event: ModelCallFailed) -> RunState:
     trouble = ModelTrouble(event.attempt, event.message, event.retry_at)
-    return replace(state, trouble=trouble, barren_claims=())
+    return state.changed(trouble=trouble, barren_claims=())
 
 
 def _with_call(state: RunState, call_id: str, **changes: Any) -> RunState:
     call = state.calls.get(call_id)
     if state.step is None or call is None:
         return state
-    calls = {**state.step.calls, call_id: replace(call, **changes)}
-    return replace(state, step=replace(state.step, calls=MappingProxyType(calls)))
+    calls = {**state.step.calls, call_id: call.changed(**changes)}
+    return state.changed(step=state.step.changed(calls=MappingProxyType(calls)))
 
 
 def _call_started(state: RunState, event: ToolCallStarted) -> RunState:
@@ -148,29 +145,13 @@ def _call_started(state: RunState, event: ToolCallStarted) -> RunState:
 
 
 def _call_succeeded(state: RunState, event: ToolCallSucceeded) -> RunState:
-    return replace(
-        _with_call(
-            state,
-            event.call_id,
-            status=CallStatus.SUCCEEDED,
-            content=event.content,
-            known_by=event.known_by,
-        ),
-        barren_claims=(),
-    )
+    known = {"content": event.content, "known_by": event.known_by}
+    return _with_call(state, event.call_id, status=CallStatus.SUCCEEDED, **known).changed(barren_claims=())
 
 
 def _call_failed(state: RunState, event: ToolCallFailed) -> RunState:
-    return replace(
-        _with_call(
-            state,
-            event.call_id,
-            status=CallStatus.FAILED,
-            error=event.error,
-            known_by=event.known_by,
-        ),
-        barren_claims=(),
-    )
+    known = {"error": event.error, "known_by": event.known_by}
+    return _with_call(state, event.call_id, status=CallStatus.FAILED, **known).changed(barren_claims=())
 
 
 def _call_in_doubt(state: RunState, event: ToolCallInDoubt) -> RunState:
@@ -203,39 +184,38 @@ def _call_verified(state: RunState, event: ToolCallVerified) -> RunState:
 
 def _escalated(state: RunState, event: RunEscalated) -> RunState:
     escalation = Escalation(event.why, event.calls, event.message, event.ask, event.at)
-    return replace(state, status=RunStatus.ESCALATED, escalation=escalation)
+    return state.changed(status=RunStatus.ESCALATED, escalation=escalation)
 
 
 def _resolved(state: RunState, event: EscalationResolved) -> RunState:
-    state = replace(state, barren_claims=())
+    state = state.changed(barren_claims=())
     if event.call_id is None:
-        return replace(_released(state), trouble=None)
+        return _released(state).changed(trouble=None)
     decision = Decision(event.resolution, event.by, event.reason, event.at)
     decisions = {**state.decisions, event.call_id: decision}
-    state = replace(state, decisions=MappingProxyType(decisions))
+    state = state.changed(decisions=MappingProxyType(decisions))
     if event.resolution == "rerun":
         state = _with_call(state, event.call_id, status=CallStatus.CLEARED, cleared_by="person")
     if state.escalation is None or not state.escalation.calls:
         return state
     left = tuple(call for call in state.escalation.calls if call != event.call_id)
     if left:
-        return replace(state, escalation=replace(state.escalation, calls=left))
+        return state.changed(escalation=state.escalation.changed(calls=left))
     return _released(state)
 
 
 def _released(state: RunState) -> RunState:
     if state.status is not RunStatus.ESCALATED:
         return state
-    return replace(state, status=RunStatus.RUNNING, escalation=None)
+    return state.changed(status=RunStatus.RUNNING, escalation=None)
 
 
 def _input_added(state: RunState, event: InputAdded) -> RunState:
-    return replace(state, inbox=(*state.inbox, (event.seq, event.message)))
+    return state.changed(inbox=(*state.inbox, (event.seq, event.message)))
 
 
 def _budget_extended(state: RunState, event: BudgetExtended) -> RunState:
-    state = replace(
-        state,
+    state = state.changed(
         budget=state.budget.extended(event.more),
         deadline=event.deadline or state.deadline,
     )
@@ -245,20 +225,19 @@ def _budget_extended(state: RunState, event: BudgetExtended) -> RunState:
 
 
 def _cancel_requested(state: RunState, event: CancelRequested) -> RunState:
-    return replace(_released(state), cancellation=Cancellation(event.by, event.reason))
+    return _released(state).changed(cancellation=Cancellation(event.by, event.reason))
 
 
 def _completed(state: RunState, event: RunCompleted) -> RunState:
-    return replace(state, status=RunStatus.COMPLETED, answer=event.answer)
+    return state.changed(status=RunStatus.COMPLETED, answer=event.answer)
 
 
 def _failed(state: RunState, event: RunFailed) -> RunState:
-    return replace(state, status=RunStatus.FAILED, failure=(event.code, event.message), escalation=None)
+    return state.changed(status=RunStatus.FAILED, failure=(event.code, event.message), escalation=None)
 
 
 def _cancelled(state: RunState, event: RunCancelled) -> RunState:
-    return replace(
-        state,
+    return state.changed(
         status=RunStatus.CANCELLED,
         escalation=None,
         cancellation=Cancellation(event.by, event.reason),

@@ -13,6 +13,7 @@ from perdure.domain.calls import CallStatus, ToolCall
 from perdure.domain.events import EscalationReason
 from perdure.domain.messages import AssistantMessage, Message, ToolResultsMessage, UserMessage
 from perdure.domain.pins import Pins
+from perdure.domain.record import Record
 from perdure.domain.transcript import Transcript
 
 
@@ -33,8 +34,8 @@ class RunStatus(StrEnum):
 FINISHED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+@dataclass(frozen=True)
+class Step(Record):
     """A model response and the calls that it asked for."""
 
     number: int
@@ -56,8 +57,8 @@ class Step:
         return (self.message, ToolResultsMessage(results=results))
 
 
-@dataclass(frozen=True, slots=True)
-class Escalation:
+@dataclass(frozen=True)
+class Escalation(Record):
     """What a person is asked."""
 
     why: EscalationReason
@@ -94,8 +95,8 @@ class Cancellation:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+@dataclass(frozen=True)
+class RunState(Record):
     """A run at one version of its log: all that a fresh worker needs to go on.
 
     Attributes:
@@ -129,7 +130,7 @@ class RunState:
     started_at: datetime | None = None
     budget: Budget = field(default_factory=Budget)
     deadline: datetime | None = None
-    history: Transcript = field(default_factory=Transcript)
+    history: Transcript = field(default_factory=Transcript, repr=False)
     inbox: tuple[tuple[int, UserMessage], ...] = ()
     step: Step | None = None
     steps: int = 0

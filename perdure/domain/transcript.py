@@ -38,11 +38,11 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
-            return [self._shared[i] for i in range(*index.indices(self._length))]
+            return self._shared[: self._length][index]
         return self._shared[range(self._length)[index]]
 
     def __iter__(self) -> Iterator[Message]:
-        return (self._shared[i] for i in range(self._length))
+        return iter(self._shared[: self._length])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transcript) and list(self) == list(other)
