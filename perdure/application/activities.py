@@ -1,14 +1,15 @@
-"""What a run does in the world: model calls, tools and `verify`. Each ends in a command to the run."""
+"""What a run does in the world: model calls, tools and `verify`; and what their ends tell the run."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from perdure.application.agent import Agent
-from perdure.application.attempts import CancelledItself, goes_on, within
+from perdure.application.attempts import Attempt, CancelledItself, Ending, goes_on
 from perdure.application.pinned_tools import PinnedTools
 from perdure.application.ports.boundaries import Boundaries, Boundary
 from perdure.application.ports.clock import Clock
@@ -33,6 +34,27 @@ def nothing(run: AgentRun) -> None:
     """Command nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Something to do in the world.
+
+    Attributes:
+        what: Run and call, for the log.
+        seconds: How long it may take.
+        work: Begins the work.
+        concluded: Makes a command of how it ended.
+    """
+
+    what: str
+    seconds: float
+    work: Callable[[], Coroutine[Any, Any, object]]
+    concluded: Callable[[Ending], Command]
+
+    def begin(self, on_end: Callable[[], None]) -> Attempt:
+        """Begin the work; `on_end` is called once it has ended."""
+        return Attempt(self.work, self.seconds, self.what, on_end)
+
+
 class Activities:
     """The model calls and tools of one run."""
 
@@ -52,9 +74,10 @@ class Activities:
         self._boundaries = boundaries
         self._require_ownership = require_ownership
 
-    async def ask_model(self, state: RunState) -> Command:
-        """Make the model call that is due."""
+    def ask_model(self, state: RunState) -> Activity:
+        """The model call that is due."""
         step, seen = state.steps + 1, state.version
+        self._boundaries.reached(Boundary.BEFORE_MODEL, state.run_id, str(step))
         request = ModelRequest(
             run_id=state.run_id,
             step=step,
@@ -63,18 +86,21 @@ class Activities:
             tools=state.pins.tools,
             timeout=self._agent.model_timeout,
         )
-        self._boundaries.reached(Boundary.BEFORE_MODEL, state.run_id, str(step))
-        try:
-            what = f"{state.run_id} model call of step {step}"
-            reply = _reply(await within(self._agent.model_timeout, self._model.respond(request), what))
-        except asyncio.CancelledError:
-            raise
-        except ModelError as error:
-            return self._model_failure(state, error)
-        except BaseException as error:  # noqa: BLE001 - whatever a model raises, the run goes on
-            return self._model_failure(state, ModelError(_described(error)))
-        self._boundaries.reached(Boundary.AFTER_MODEL, state.run_id, str(step))
-        return lambda run: run.respond(reply, seen=seen, now=self._clock.now())
+
+        def concluded(ending: Ending) -> Command:
+            if isinstance(ending.error, ModelError):
+                return self._model_failure(state, ending.error)
+            if ending.error is not None:
+                return self._model_failure(state, ModelError(_described(ending.error)))
+            reply = ending.value
+            if not isinstance(reply, Reply):
+                what = f"the model answered with {type(reply).__name__}, not a Reply"
+                return self._model_failure(state, ModelError(what, kind="permanent"))
+            self._boundaries.reached(Boundary.AFTER_MODEL, state.run_id, str(step))
+            return lambda run: run.respond(reply, seen=seen, now=self._clock.now())
+
+        what = f"{state.run_id} model call of step {step}"
+        return Activity(what, self._agent.model_timeout, lambda: self._model.respond(request), concluded)
 
     def _model_failure(self, state: RunState, error: ModelError) -> Command:
         limits = self._agent.limits
@@ -90,61 +116,56 @@ class Activities:
         message = _text_of(error) or "The model call failed and gave no reason."
         return lambda run: run.model_failed(failure, message, retry_at=retry_at, now=self._clock.now())
 
-    async def run_tool(self, state: RunState, call: ToolCall) -> Command:
-        """Run a started call to its end, and say what is known of it then."""
-        call_id = call.call_id
+    def run_tool(self, state: RunState, call: ToolCall) -> Activity:
+        """One attempt of a started call; whatever it ends with, the command says what is known then."""
+        self._boundaries.reached(Boundary.BEFORE_TOOL, state.run_id, call.call_id)
         tool = self._tools.find(call.name)
         if tool is None:  # the plan starts no tool that is not there
-            return self._doubt(call, "exception", "its tool is not registered")
-        self._boundaries.reached(Boundary.BEFORE_TOOL, state.run_id, call_id)
-        try:
-            attempt = tool.run(call.arguments, self._context(state, call))
-            result = await within(call.timeout, attempt, _attempts_of(state, call))
-        except asyncio.CancelledError:
-            raise
-        except ToolError as error:
-            message = _text_of(error) or "The tool failed and gave no reason."
-            return lambda run: run.call_failed(call_id, message, self._clock.now())
-        except TimeoutError as error:
-            return self._unseen(call, "timeout", _described(error))
-        except OSError as error:
-            return self._unseen(call, "lost_connection", _described(error))
-        except CancelledItself:
-            return self._unseen(call, "cancelled", "the tool cancelled itself")
-        except BaseException as error:  # noqa: BLE001 - the end of the call was not seen
-            return self._unseen(call, "exception", _described(error))
-        self._boundaries.reached(Boundary.AFTER_TOOL, state.run_id, call_id)
-        content = content_of(result)
-        return lambda run: run.call_succeeded(call_id, content, self._clock.now())
+            raise RuntimeError(f"tool {call.name!r} is not registered")
 
-    async def verify(self, state: RunState, call: ToolCall) -> Command:
-        """Ask `verify` about a call in doubt; whatever goes wrong there means unknown."""
-        call_id = call.call_id
+        def concluded(ending: Ending) -> Command:
+            match ending.error:
+                case None:
+                    self._boundaries.reached(Boundary.AFTER_TOOL, state.run_id, call.call_id)
+                    content = content_of(ending.value)
+                    return lambda run: run.call_succeeded(call.call_id, content, self._clock.now())
+                case ToolError() as error:
+                    message = _text_of(error) or "The tool failed and gave no reason."
+                    return lambda run: run.call_failed(call.call_id, message, self._clock.now())
+                case TimeoutError() as error:
+                    return self._unseen(call, "timeout", _described(error))
+                case OSError() as error:
+                    return self._unseen(call, "lost_connection", _described(error))
+                case CancelledItself():
+                    return self._unseen(call, "cancelled", "the tool cancelled itself")
+                case error:
+                    return self._unseen(call, "exception", _described(error))
+
+        context = self._context(state, call)
+        what = _attempts_of(state, call)
+        return Activity(what, call.timeout, lambda: tool.run(call.arguments, context), concluded)
+
+    def verify(self, state: RunState, call: ToolCall) -> Activity:
+        """The question to `verify` about a call in doubt; whatever goes wrong there means unknown."""
+        self._boundaries.reached(Boundary.BEFORE_VERIFY, state.run_id, call.call_id)
         tool = self._tools.find(call.name)
-        verdict = Verdict.unknown(evidence="there is no verify to ask")
-        if tool is not None and tool.contract.policy is Policy.VERIFY_THEN_DECIDE:
-            self._boundaries.reached(Boundary.BEFORE_VERIFY, state.run_id, call_id)
-            try:
-                question = tool.ask(call.arguments, self._context(state, call))
-                what = f"{state.run_id} verify of {call_id}"
-                verdict = _verdict(await within(tool.contract.timeout, question, what))
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:  # noqa: BLE001 - it means unknown
-                verdict = Verdict.unknown(evidence=f"verify raised {_described(error)}")
+        if tool is None:  # the plan asks no verify that is not there
+            raise RuntimeError(f"tool {call.name!r} is not registered")
+
+        def concluded(ending: Ending) -> Command:
+            self._boundaries.reached(Boundary.AFTER_VERIFY, state.run_id, call.call_id)
+            verdict = _verdict(ending)
             if verdict.outcome == "not_landed" and goes_on(_attempts_of(state, call)):
                 verdict = Verdict.unknown(
                     evidence="verify found nothing, but an attempt that nobody waits for any more still "
                     "runs in this process and may land yet"
                 )
-            self._boundaries.reached(Boundary.AFTER_VERIFY, state.run_id, call_id)
-        content = content_of(verdict.result)
-        return lambda run: run.call_verified(call_id, verdict, self._clock.now(), content)
+            content = content_of(verdict.result)
+            return lambda run: run.call_verified(call.call_id, verdict, self._clock.now(), content)
 
-    def timeout_of_verify(self, call: ToolCall) -> float:
-        """Return how many seconds `verify` may take for this call."""
-        tool = self._tools.find(call.name)
-        return tool.contract.timeout if tool is not None else 0.0
+        context = self._context(state, call)
+        what = f"{state.run_id} verify of {call.call_id}"
+        return Activity(what, tool.contract.timeout, lambda: tool.ask(call.arguments, context), concluded)
 
     def _context(self, state: RunState, call: ToolCall) -> ToolContext:
         return ToolContext(
@@ -168,16 +189,12 @@ class Activities:
         return lambda run: run.call_in_doubt(call.call_id, why, self._clock.now(), detail)
 
 
-def _reply(answer: object) -> Reply:
-    if isinstance(answer, Reply):
-        return answer
-    raise ModelError(f"the model answered with {type(answer).__name__}, not a Reply", kind="permanent")
-
-
-def _verdict(found: object) -> Verdict:
-    if isinstance(found, Verdict):
-        return found
-    return Verdict.unknown(evidence=f"verify returned {type(found).__name__}, not a Verdict")
+def _verdict(ending: Ending) -> Verdict:
+    if isinstance(ending.value, Verdict):
+        return ending.value
+    if ending.error is not None:
+        return Verdict.unknown(evidence=f"verify raised {_described(ending.error)}")
+    return Verdict.unknown(evidence=f"verify returned {type(ending.value).__name__}, not a Verdict")
 
 
 def _attempts_of(state: RunState, call: ToolCall) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from perdure.application.activities import Activities, Command, nothing
+from perdure.application.activities import Activities, Activity, Command, nothing
+from perdure.application.attempts import Attempt
 from perdure.application.journal import Journal
 from perdure.application.lease_keeper import HeldLease
 from perdure.application.ports.clock import Clock
@@ -28,10 +28,7 @@ log = logging.getLogger("perdure")
 
 Key = tuple[str, str, int]
 """What an activity is for: ("model", "", step), ("tool", call id, attempt), ("verify", call id, asked)."""
-Signals = tuple[asyncio.Task[Any], asyncio.Task[Any]]
-"""Done when the hold is lost, and when the loop is asked to drain."""
 T = TypeVar("T")
-Begin = Callable[[], Coroutine[Any, Any, Command]]
 
 
 class Drain:
@@ -70,13 +67,6 @@ class _BroughtBack:
         return ", ".join(f"{kind} {call_id or number}" for kind, call_id, number in self._commands)
 
 
-@dataclass(frozen=True, slots=True)
-class _Activity:
-    task: asyncio.Task[Command]
-    until: float
-    """When it ends at the latest, by the event loop's clock."""
-
-
 class AgentLoop:
     """Drives one claimed run until it rests."""
 
@@ -91,7 +81,6 @@ class AgentLoop:
         lost: asyncio.Event,
         *,
         watch_interval: float = 1.0,
-        model_timeout: float,
     ) -> None:
         """Prepare to drive.
 
@@ -104,7 +93,6 @@ class AgentLoop:
             limits: How hard to try.
             lost: Set when the hold is lost.
             watch_interval: Seconds between looks at what people wrote meanwhile.
-            model_timeout: Seconds that a model call may take.
         """
         self._journal = journal
         self._activities = activities
@@ -114,8 +102,8 @@ class AgentLoop:
         self._limits = limits
         self._lost = lost
         self._watch_interval = watch_interval
-        self._model_timeout = model_timeout
-        self._under_way: dict[Key, _Activity] = {}
+        self._under_way: dict[Key, tuple[Activity, Attempt]] = {}
+        self._stirred = asyncio.Event()
 
     async def drive(self, drain: Drain | None = None) -> RunState:
         """Go on until the run rests, or until it is asked to drain.
@@ -124,48 +112,70 @@ class AgentLoop:
             OwnershipLost: Another worker took the run, or the lease could not be renewed.
         """
         drain = drain if drain is not None else Drain()
-        signals = asyncio.create_task(self._lost.wait()), asyncio.create_task(drain.requested.wait())
-        self._watcher = asyncio.create_task(self._watch())
-        # At once, whatever the drive is waiting for then: the store may be what cannot be reached.
-        signals[0].add_done_callback(lambda _: self._cancel_what_runs())
+        signals = self._told_of(self._lost, self._stop_what_runs), self._told_of(drain.requested)
+        self._watcher = self._watching()
         command: Command = nothing
         try:
             while not drain.requested.is_set():
                 move = await self._decide(command)
                 if isinstance(move, Rest):
                     return self._journal.state
-                command = await self._perform(move, signals)
-            return await self._drain(drain, command, signals)
+                command = await self._perform(move)
+            return await self._drain(drain, command)
         finally:
-            tasks = [activity.task for activity in self._under_way.values()]
-            await _cancelled(self._watcher, *signals, *tasks)
+            self._stop_what_runs()
+            for task in (self._watcher, *signals):
+                task.cancel()
+            await asyncio.gather(self._watcher, *signals, return_exceptions=True)
 
-    async def _drain(self, drain: Drain, command: Command, signals: Signals) -> RunState:
+    def _told_of(self, event: asyncio.Event, then: Callable[[], None] | None = None) -> asyncio.Task[Any]:
+        # At once, whatever the drive is waiting for then: the store may be what cannot be reached.
+        def tell(task: asyncio.Task[Any]) -> None:
+            if then is not None and not task.cancelled():
+                then()
+            self._stirred.set()
+
+        task = asyncio.create_task(event.wait())
+        task.add_done_callback(tell)
+        return task
+
+    async def _drain(self, drain: Drain, command: Command) -> RunState:
         # Nothing is planned any more: a call marked as started here would be in doubt for the next owner.
         await self._record(command)
         for key in [key for key in self._under_way if key[0] != "tool"]:
-            self._under_way.pop(key).task.cancel()
+            self._leave(key)
         while self._under_way and drain.seconds_left > 0:
             self._hold.vouch(drain.seconds_left)
-            lost, _ = signals
-            ending = {*(activity.task for activity in self._under_way.values()), lost}
-            await asyncio.wait(ending, timeout=drain.seconds_left, return_when=asyncio.FIRST_COMPLETED)
-            await self._stop_if_lost(signals)
+            await self._until_stirred(drain.seconds_left)
+            await self._stop_if_lost()
             await self._record(self._brought_back())
         return self._journal.state
 
-    def _cancel_what_runs(self) -> None:
+    def _stop_what_runs(self) -> None:
         # The watcher too: while it waits for an answer nothing can be put on record.
         self._watcher.cancel()
-        for activity in self._under_way.values():
-            activity.task.cancel()
+        for _, attempt in self._under_way.values():
+            attempt.leave_alone()
 
-    async def _stop_if_lost(self, signals: Signals) -> None:
-        lost, _ = signals
-        if lost.done():
+    def _leave(self, key: Key) -> None:
+        _, attempt = self._under_way.pop(key)
+        attempt.leave_alone()
+
+    async def _stop_if_lost(self) -> None:
+        if self._lost.is_set():
             # What has come back by now is still offered: the log takes it unless somebody else has claimed.
             await self._record(self._brought_back())
             raise OwnershipLost(f"the lease of run {self._journal.state.run_id!r} was lost")
+
+    async def _until_stirred(self, seconds: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, self._stirred.set) if seconds is not None else None
+        try:
+            await self._stirred.wait()
+        finally:
+            self._stirred.clear()
+            if timer is not None:
+                timer.cancel()
 
     async def _decide(self, command: Command) -> Move:
         def decide(run: AgentRun) -> Move:
@@ -190,39 +200,36 @@ class AgentLoop:
             run_id = self._journal.state.run_id
             log.warning("run %s: what came back was not recorded: %s (%s)", run_id, why, command)
 
-    async def _perform(self, move: AskModel | Act, signals: Signals) -> Command:
-        now = asyncio.get_running_loop().time()
+    async def _perform(self, move: AskModel | Act) -> Command:
         wanted = self._wanted(move)
         for key in self._under_way.keys() - wanted.keys():
-            self._under_way.pop(key).task.cancel()
-        for key, (begin, seconds) in wanted.items():
+            self._leave(key)
+        for key, about in wanted.items():
             if key not in self._under_way:
-                self._under_way[key] = _Activity(asyncio.create_task(begin()), now + seconds)
+                activity = about()
+                self._under_way[key] = activity, activity.begin(self._stirred.set)
         wait = self._seconds_until(move)
-        self._hold.vouch(max((one.until - now for one in self._under_way.values()), default=wait or 0.0))
+        now = asyncio.get_running_loop().time()
+        silence = max((attempt.until - now for _, attempt in self._under_way.values()), default=wait or 0.0)
+        self._hold.vouch(silence)
 
-        ending = {*(activity.task for activity in self._under_way.values()), self._watcher, *signals}
-        await asyncio.wait(ending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-        await self._stop_if_lost(signals)
+        await self._until_stirred(wait)
+        await self._stop_if_lost()
         if self._watcher.done():
             self._watcher.result()
-            self._watcher = asyncio.create_task(self._watch())
+            self._watcher = self._watching()
         return self._brought_back()
 
-    def _wanted(self, move: AskModel | Act) -> dict[Key, tuple[Begin, float]]:
+    def _wanted(self, move: AskModel | Act) -> dict[Key, Callable[[], Activity]]:
         state, activities = self._journal.state, self._activities
         if isinstance(move, AskModel):
-            begin = partial(activities.ask_model, state)
-            return {("model", "", move.step): (begin, self._model_timeout)}
-        wanted: dict[Key, tuple[Begin, float]] = {}
+            return {("model", "", move.step): partial(activities.ask_model, state)}
+        wanted: dict[Key, Callable[[], Activity]] = {}
         for call in state.calls.values():
             if call.status is CallStatus.STARTED:
-                key = ("tool", call.call_id, call.attempt)
-                wanted[key] = (partial(activities.run_tool, state, call), call.timeout)
+                wanted["tool", call.call_id, call.attempt] = partial(activities.run_tool, state, call)
             elif call.call_id in move.verify:
-                key = ("verify", call.call_id, call.verifications)
-                timeout = activities.timeout_of_verify(call)
-                wanted[key] = (partial(activities.verify, state, call), timeout)
+                wanted["verify", call.call_id, call.verifications] = partial(activities.verify, state, call)
         return wanted
 
     def _seconds_until(self, move: AskModel | Act) -> float | None:
@@ -231,12 +238,17 @@ class AgentLoop:
         return max(0.0, (move.wake_at - self._clock.now()).total_seconds())
 
     def _brought_back(self) -> Command:
-        ended = {key: one.task for key, one in self._under_way.items() if one.task.done()}
-        for key in ended:
-            del self._under_way[key]
-        # Only this loop cancels its activities: what a user's work does to itself never ends one.
-        commands = {key: task.result() for key, task in ended.items() if not task.cancelled()}
+        commands: dict[Key, Command] = {}
+        for key, (activity, attempt) in list(self._under_way.items()):
+            if attempt.ending is not None:
+                del self._under_way[key]
+                commands[key] = activity.concluded(attempt.ending)
         return _BroughtBack(commands) if commands else nothing
+
+    def _watching(self) -> asyncio.Task[None]:
+        watcher = asyncio.create_task(self._watch())
+        watcher.add_done_callback(lambda _: self._stirred.set())
+        return watcher
 
     async def _watch(self) -> None:
         """Take in what people wrote meanwhile; return when they did."""
@@ -247,9 +259,3 @@ class AgentLoop:
                     return
             except LogUnavailable as error:
                 log.debug("run %s: no look at what people wrote: %s", self._journal.state.run_id, error)
-
-
-async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -10,29 +10,21 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 log = logging.getLogger("perdure")
-
-T = TypeVar("T")
 
 
 class CancelledItself(Exception):
     """The work ended as cancelled, and nobody had asked for that."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended(Generic[T]):
-    value: T | None = None
-    error: BaseException | None = None
-
-
 _guard = threading.Lock()
 _going_on: Counter[str] = Counter()
-_left_alone: set[asyncio.Task[Any]] = set()
+_under_way: set[asyncio.Task[None]] = set()
 """An event loop holds its tasks weakly: without this, work that nobody waits for could vanish midway."""
 
 
@@ -56,54 +48,76 @@ def goes_on(what: str) -> bool:
         return what in _going_on
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T], what: str) -> T:
-    """Wait for work of a user, and for no longer than that even if it does not let itself be cancelled.
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How work ended: with a value, or with what it raised."""
 
-    Args:
-        seconds: How long to wait at most.
-        work: The work; it gets a task of its own.
-        what: Run and call, for the log and for `goes_on()`.
+    value: object = None
+    error: BaseException | None = None
 
-    Raises:
-        TimeoutError: It has not ended in time; it was asked to, and is left alone.
-        CancelledItself: It was cancelled from within.
-        BaseException: Whatever it raised.
+
+class Attempt:
+    """Work that has begun, in a task of its own.
+
+    Attributes:
+        ending: How it ended, once it has; `TimeoutError` when its time was up before, and `CancelledItself`
+            when it was cancelled from within.
+        until: When its time is up, by the event loop's clock.
     """
-    task = asyncio.create_task(_contained(work, what))
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError:
-        _leave_alone(task, what)
-        raise
-    if not task.done():
-        _leave_alone(task, what)
-        raise TimeoutError(f"no end within {seconds:g} s")
-    if task.cancelled():
-        raise CancelledItself
-    ended = task.result()
-    if ended.error is not None:
-        raise ended.error
-    return ended.value  # pyright: ignore[reportReturnType] - there is a value where there is no error
 
+    def __init__(
+        self,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        seconds: float,
+        what: str,
+        on_end: Callable[[], None],
+    ) -> None:
+        """Begin.
 
-async def _contained(work: Coroutine[Any, Any, T], what: str) -> _Ended[T]:
-    # What a task raises beyond Exception would end the event loop, and all runs in it.
-    with going_on(what):
-        try:
-            return _Ended(value=await work)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
-            return _Ended(error=error)
+        Args:
+            work: Begins the work.
+            seconds: How long it may take; it is asked to end then, and left alone.
+            what: Run and call, for the log and for `goes_on()`.
+            on_end: Called once it has ended, unless it was left alone before.
+        """
+        loop = asyncio.get_running_loop()
+        self.ending: Ending | None = None
+        self.until = loop.time() + seconds
+        self._what = what
+        self._on_end = on_end
+        self._is_left_alone = False
+        self._timer = loop.call_later(seconds, self._time_is_up, seconds)
+        self._task = loop.create_task(self._contained(work))
+        _under_way.add(self._task)
+        self._task.add_done_callback(_under_way.discard)
 
+    def leave_alone(self) -> None:
+        """Ask it to end, and hear no more of it: what it brings from here on is logged and dropped."""
+        if self.ending is None:
+            self._is_left_alone = True
+            self._timer.cancel()
+            self._task.cancel()
 
-def _leave_alone(task: asyncio.Task[_Ended[T]], what: str) -> None:
-    def tell(ended: asyncio.Task[_Ended[T]]) -> None:
-        _left_alone.discard(ended)
-        if not ended.cancelled():
-            how = "raised" if ended.result().error is not None else "returned"
-            log.warning("%s %s when nobody waited any more: dropped", what, how)
+    def _time_is_up(self, seconds: float) -> None:
+        self._task.cancel()
+        self._end(Ending(error=TimeoutError(f"no end within {seconds:g} s")))
 
-    _left_alone.add(task)
-    task.add_done_callback(tell)
-    task.cancel()
+    async def _contained(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        # What a task raises beyond Exception would end the event loop, and all runs in it.
+        with going_on(self._what):
+            try:
+                ending = Ending(value=await work())
+            except asyncio.CancelledError:
+                ending = Ending(error=CancelledItself())
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits, whatever it is
+                ending = Ending(error=error)
+        if self.ending is None and not self._is_left_alone:
+            self._timer.cancel()
+            self._end(ending)
+        elif not isinstance(ending.error, CancelledItself):
+            how = "raised" if ending.error is not None else "returned"
+            log.warning("%s %s when nobody waited any more: dropped", self._what, how)
+
+    def _end(self, ending: Ending) -> None:
+        self.ending = ending
+        self._on_end()

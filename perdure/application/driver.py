@@ -119,7 +119,6 @@ class Driver:
             held,
             agent.limits,
             lost,
-            model_timeout=agent.model_timeout,
         )
 
     async def _escalate(self, journal: Journal, missing: tuple[str, ...]) -> RunState:
