@@ -201,6 +201,7 @@ class AgentLoop:
             log.warning("run %s: what came back was not recorded: %s (%s)", run_id, why, command)
 
     async def _perform(self, move: AskModel | Act) -> Command:
+        await self._stop_if_lost()
         wanted = self._wanted(move)
         for key in self._under_way.keys() - wanted.keys():
             self._leave(key)

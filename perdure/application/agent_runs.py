@@ -175,7 +175,8 @@ class AgentRuns:
         """
 
         async def load_and_drive() -> RunState:
-            return await self.driver.advance(await self.driver.load(run_id))
+            async with self._store.writing() as writer:
+                return await self.driver.advance(await self.driver.load(run_id), writer)
 
         return run_to_end(load_and_drive())
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.application.agent import Agent
     from perdure.application.lease_keeper import HeldLease, LeaseKeeper
     from perdure.application.ports import Ports
+    from perdure.application.ports.event_store import EventWriter
     from perdure.application.registered_agents import RegisteredAgents
 
 
@@ -43,7 +44,7 @@ class Driver:
             raise RunNotFound(f"there is no run {run_id!r}")
         return run
 
-    async def advance(self, run: AgentRun, drain: Drain | None = None) -> RunState:
+    async def advance(self, run: AgentRun, writer: EventWriter, drain: Drain | None = None) -> RunState:
         """Claim a run, drive it until it rests, and release it.
 
         A run that rests already is returned as it is, and nothing is written. One that no agent at hand can
@@ -51,6 +52,7 @@ class Driver:
 
         Args:
             run: The run as it was loaded; what was written since is taken in.
+            writer: What appends in this event loop.
             drain: Ends the driving early, between steps.
 
         Raises:
@@ -63,7 +65,7 @@ class Driver:
         loop = asyncio.get_running_loop()
         held = await asyncio.to_thread(self._claim, run, lambda: _set_from_thread(loop, lost))
         try:
-            return await self._drive(run, held, lost, drain)
+            return await self._drive(run, writer, held, lost, drain)
         finally:
             self._ports.boundaries.reached(Boundary.BEFORE_RELEASE, run.id, "")
             await asyncio.shield(asyncio.to_thread(self._keeper.release, held))
@@ -81,14 +83,14 @@ class Driver:
         return held
 
     async def _drive(
-        self, run: AgentRun, held: HeldLease, lost: asyncio.Event, drain: Drain | None
+        self, run: AgentRun, writer: EventWriter, held: HeldLease, lost: asyncio.Event, drain: Drain | None
     ) -> RunState:
         if run.state.is_resting:
             return run.state
         lease = held.lease
         agent, missing = self._agents.serving(run.state.agent, run.state.pins)
         limits = agent.limits if agent is not None else Limits()
-        journal = Journal(run, self._ports.store, held, self._ports.boundaries, limits)
+        journal = Journal(run, self._ports.store, writer, held, self._ports.boundaries, limits)
 
         def claim(run: AgentRun) -> None:
             if not run.state.is_resting:

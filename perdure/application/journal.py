@@ -6,11 +6,11 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from perdure.application.ports.boundaries import Boundaries, Boundary
-from perdure.application.ports.event_store import EventStore
+from perdure.application.ports.event_store import EventStore, EventWriter
 from perdure.domain.errors import LogConflict, LogUnavailable, OwnershipLost
 from perdure.domain.events import Event, RunClaimed
 from perdure.domain.moves import Limits
@@ -43,10 +43,17 @@ class Journal:
     """
 
     def __init__(
-        self, run: AgentRun, store: EventStore, hold: Hold, boundaries: Boundaries, limits: Limits
+        self,
+        run: AgentRun,
+        store: EventStore,
+        writer: EventWriter,
+        hold: Hold,
+        boundaries: Boundaries,
+        limits: Limits,
     ) -> None:
         self._run = run
         self._store = store
+        self._writer = writer
         self._hold = hold
         self._boundaries = boundaries
         self._limits = limits
@@ -80,7 +87,7 @@ class Journal:
                 if not self._run.pending:
                     return outcome
                 try:
-                    await self._until_answered(self._append, self._run.pending)
+                    await self._until_answered(self._append)
                 except LogConflict as conflict:
                     self._take_in(await self._until_answered(self._read_news), conflict)
                     continue
@@ -95,7 +102,7 @@ class Journal:
             LogUnavailable: The event store cannot be reached.
         """
         async with self._turn:
-            news = await asyncio.to_thread(self._read_news)
+            news = await self._read_news()
             if news:
                 self._take_in(news, None)
             return bool(news)
@@ -111,16 +118,17 @@ class Journal:
             raise conflict
         self._run.rebase(news)
 
-    def _read_news(self) -> Sequence[Event]:
-        return self._store.read(self._run.id, after=self._run.stored_version)
+    async def _read_news(self) -> Sequence[Event]:
+        return await asyncio.to_thread(self._store.read, self._run.id, after=self._run.stored_version)
 
-    def _append(self, events: Sequence[Event]) -> None:
+    async def _append(self) -> None:
+        events = self._run.pending
         names = ",".join(type(event).__name__ for event in events)
         self._boundaries.reached(Boundary.BEFORE_APPEND, self._run.id, names)
-        self._store.append(events)
+        await self._writer.append(events)
         self._boundaries.reached(Boundary.AFTER_APPEND, self._run.id, names)
 
-    async def _until_answered(self, ask: Callable[..., T], *arguments: object) -> T:
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         # Asking again is always safe: the very same events at the very same versions are written once, and
         # after somebody else's claim they are refused. So a result is offered for as long as it takes, even
         # past the end of the lease, until somebody else is known to have the run.
@@ -128,7 +136,7 @@ class Journal:
             delay = self._limits.delay(repeats).total_seconds()
             self._hold.vouch_at_least(delay)
             try:
-                return await asyncio.to_thread(ask, *arguments)
+                return await ask()
             except LogUnavailable as error:
                 if self._hold.is_taken:
                     raise OwnershipLost(f"run {self._run.id!r}: {error}; another worker has it") from error

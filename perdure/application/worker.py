@@ -8,12 +8,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from perdure.application.agent_loop import Drain
 from perdure.application.agent_runs import AgentRuns
 from perdure.application.event_loop import run_to_end
 from perdure.application.passing_over import PassingOver
+from perdure.application.ports.event_store import EventWriter
 from perdure.application.ports.roster import Offer
 from perdure.application.ports.run_finder import Candidate
 from perdure.application.stop_signals import stop_signals
@@ -36,6 +38,14 @@ _HARD_END = 12.0
 """Seconds after the grace at which a process that has not ended by itself is ended."""
 _SUSPICIOUS = 2
 """Workers lost with a run in a row, from which on it may be the run that kills them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shift:
+    """What the runs of one `serve()` share."""
+
+    writer: EventWriter
+    drain: Drain
 
 
 class Worker:
@@ -120,10 +130,14 @@ class Worker:
         presence = asyncio.create_task(self._be_present())
         log.info("worker %s: at most %d runs at a time", self._runs.keeper.owner, self._concurrency)
         try:
-            await self._look_for_runs(stopping, rung, drain)
-            await self._wait_for_runs(stop_now, drain)
+            async with self._ports.store.writing() as writer:
+                try:
+                    await self._look_for_runs(stopping, rung, _Shift(writer, drain))
+                    await self._wait_for_runs(stop_now, drain)
+                finally:
+                    await _cancelled(*(task for task, _ in self._driving.values()))
         finally:
-            await _cancelled(stopping, presence, *(task for task, _ in self._driving.values()))
+            await _cancelled(stopping, presence)
             await asyncio.to_thread(end_listening)
             with contextlib.suppress(LogUnavailable):
                 await asyncio.to_thread(self._ports.roster.leave, self._runs.keeper.owner)
@@ -143,7 +157,7 @@ class Worker:
 
     # -- finding -----------------------------------------------------------------------------------
 
-    async def _look_for_runs(self, stopping: asyncio.Task[bool], rung: asyncio.Event, drain: Drain) -> None:
+    async def _look_for_runs(self, stopping: asyncio.Task[bool], rung: asyncio.Event, shift: _Shift) -> None:
         position, full_look = 0, 0.0
         while not stopping.done():
             rung.clear()
@@ -154,7 +168,7 @@ class Worker:
                     news = is_due or await asyncio.to_thread(self._ports.finder.has_news, position)
                     if news:
                         position = await asyncio.to_thread(self._ports.finder.position)
-                        await self._take_what_is_there(drain)
+                        await self._take_what_is_there(shift)
                         full_look = time.monotonic() + self._poll_interval
             except LogUnavailable as error:
                 log.warning("no runs can be found now: %s", error)
@@ -168,7 +182,7 @@ class Worker:
     def _has_room(self) -> bool:
         return len(self._driving) < self._concurrency
 
-    async def _take_what_is_there(self, drain: Drain) -> None:
+    async def _take_what_is_there(self, shift: _Shift) -> None:
         now = time.monotonic()
         passing_over: dict[str, int | None] = {**self._passing_over.now(), **dict.fromkeys(self._driving)}
         # Now and then all runs are looked at: some may be pinned to what nobody serves any more.
@@ -181,8 +195,8 @@ class Worker:
             passing_over=passing_over,
             limit=self._concurrency - len(self._driving),
         )
-        for candidate in () if drain.requested.is_set() else self._in_fair_order(found):
-            task = asyncio.create_task(self._drive(candidate, drain))
+        for candidate in () if shift.drain.requested.is_set() else self._in_fair_order(found):
+            task = asyncio.create_task(self._drive(candidate, shift))
             self._driving[candidate.run_id] = task, candidate.tenant
 
     def _in_fair_order(self, found: Sequence[Candidate]) -> list[Candidate]:
@@ -191,7 +205,7 @@ class Worker:
 
     # -- driving -----------------------------------------------------------------------------------
 
-    async def _drive(self, candidate: Candidate, drain: Drain) -> None:
+    async def _drive(self, candidate: Candidate, shift: _Shift) -> None:
         run_id, version = candidate.run_id, candidate.version
         try:
             run = await self._runs.driver.load(run_id)
@@ -205,7 +219,7 @@ class Worker:
                 self._passing_over.note(run_id, version)
                 return
             try:
-                await self._runs.driver.advance(run, drain)
+                await self._runs.driver.advance(run, shift.writer, shift.drain)
             finally:
                 version = run.version
             self._passing_over.forget(run_id)

@@ -63,8 +63,9 @@ class AgentRuns(agent_runs.AgentRuns):
         renewals: Leases | None = None,
     ) -> None:
         """Use `connect()` or `in_memory()`."""
+        store = EventSourcedStore(log)
         ports = Ports(
-            store=EventSourcedStore(log),
+            store=store,
             leases=leases,
             clock=clock,
             finder=finder if finder is not None else MemoryRunFinder(log.recorder, leases),
@@ -77,6 +78,7 @@ class AgentRuns(agent_runs.AgentRuns):
         self.log = log
         self.address = address
         self._resources = resources if resources is not None else ExitStack()
+        self._resources.callback(store.close)
 
     @classmethod
     def connect(

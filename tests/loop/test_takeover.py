@@ -195,7 +195,7 @@ def test_a_result_that_came_back_as_the_lease_ran_out_is_still_offered() -> None
     frozen.thaw.set()
 
     assert isinstance(driving.exception(timeout=20), OwnershipLost)
-    assert isinstance(cluster.office.events(run_id)[-1], ToolCallSucceeded)
+    assert any(isinstance(event, ToolCallSucceeded) for event in cluster.office.events(run_id))
     outcome = cluster.live(run_id)
     assert outcome.state.status is RunStatus.COMPLETED
     assert violations(outcome) == []

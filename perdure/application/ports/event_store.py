@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 from perdure.domain.events import Event
+
+
+class EventWriter(ABC):
+    """Appends from one event loop, many runs side by side."""
+
+    @abstractmethod
+    async def append(self, events: Sequence[Event]) -> None:
+        """Write the events of one run, as `EventStore.append()` does, without blocking the event loop.
+
+        Appends that come while others are being written may share a commit; one that is refused is refused
+        alone.
+
+        Raises:
+            perdure.domain.errors.LogConflict: Other events stand at these versions; nothing was written.
+            perdure.domain.errors.LogUnavailable: The store cannot be reached; see `EventStore.append()`.
+        """
 
 
 class EventStore(ABC):
@@ -27,6 +44,11 @@ class EventStore(ABC):
                 written is not known; appending the very same again settles it.
         """
 
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[EventWriter]:
+        """Return a context in which the running event loop can append; for stores that do not block it."""
+        yield _Directly(self)
+
     @abstractmethod
     def read(self, run_id: str, *, after: int = 0, upto: int | None = None) -> Sequence[Event]:
         """Return the events of a run with `after < seq <= upto`, in order; none if there is no such run.
@@ -40,3 +62,11 @@ class EventStore(ABC):
     @abstractmethod
     def run_ids(self, *, after: str = "", limit: int = 1000) -> Sequence[str]:
         """Return ids of runs in the log, in order, from behind `after`."""
+
+
+class _Directly(EventWriter):
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+
+    async def append(self, events: Sequence[Event]) -> None:
+        self._store.append(events)

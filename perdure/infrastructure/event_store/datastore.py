@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 from eventsourcing.persistence import OperationalError
 from eventsourcing.postgres import PostgresDatastore
@@ -43,11 +44,12 @@ class RunEventsDatastore(PostgresDatastore):
             originator_id_type="text",
         )
         # The library knows five connection parameters; TLS and timeouts are others.
-        self.pool.kwargs = {
+        self.parameters: dict[str, Any] = {
             "connect_timeout": int(_PATIENCE),
             **conninfo_to_dict(conninfo),
             "row_factory": dict_row,
         }
+        self.pool.kwargs = self.parameters
         # Beyond this the pool would only try again after ever longer pauses, when the server may be back.
         self.pool.reconnect_timeout = _PATIENCE
 

@@ -8,7 +8,6 @@ from uuid import UUID
 from eventsourcing.persistence import InterfaceError, OperationalError, ProgrammingError, StoredEvent
 from eventsourcing.postgres import (
     PostgresApplicationRecorder,
-    PostgresDatastore,
     PostgresFactory,
 )
 from eventsourcing.utils import retry
@@ -18,14 +17,15 @@ from perdure.infrastructure.event_store.datastore import RunEventsDatastore
 from perdure.infrastructure.postgres.schema import create_schema, schema_lock
 
 _APPEND_FUNCTION = """
-CREATE OR REPLACE FUNCTION {schema}.{function}(events {schema}.{event}[])
+CREATE OR REPLACE FUNCTION {schema}.{function}(
+    ids text[], versions bigint[], topics text[], states bytea[])
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
     LOCK TABLE {schema}.{table} IN EXCLUSIVE MODE;
     NOTIFY {channel};
     RETURN QUERY
         INSERT INTO {schema}.{table} AS stored (originator_id, originator_version, topic, state)
-        SELECT originator_id, originator_version, topic, state FROM unnest(events)
+        SELECT * FROM unnest(ids, versions, topics, states)
         RETURNING stored.notification_id;
 END
 $$
@@ -40,23 +40,26 @@ class RunEventsRecorder(PostgresApplicationRecorder):
     between keeps every other one from writing, for as long as it is frozen.
     """
 
-    def __init__(self, datastore: PostgresDatastore, *, events_table_name: str) -> None:
+    def __init__(self, datastore: RunEventsDatastore, *, events_table_name: str) -> None:
         super().__init__(datastore, events_table_name=events_table_name)
+        self.connection_parameters = datastore.parameters
         names = {
             "schema": Identifier(datastore.schema),
             "table": Identifier(events_table_name),
             "channel": Identifier(self.channel_name),
-            "event": Identifier(self.stored_event_type_name),
             # The library's function is named after no table: a second application in the schema would
             # replace it, and events of one would land with the other.
             "function": Identifier(f"{events_table_name}_append"),
         }
         create = SQL(_APPEND_FUNCTION).format(**names)
         self.sql_create_statements[self.create_insert_function_statement_index] = create
-        self._append = SQL(
-            "SELECT notification_id "
-            "FROM {schema}.{function}(%s::{schema}.{event}[]) AS appended (notification_id)"
-        ).format(**names)
+        statement = (
+            "SELECT notification_id FROM {schema}.{function}({arguments}) AS appended (notification_id)"
+        )
+        arguments = SQL("%s::text[], %s::bigint[], %s::text[], %b::bytea[]")
+        self._append = SQL(statement).format(arguments=arguments, **names)
+        self.wire_statement = SQL(statement).format(arguments=SQL("$1, $2, $3, $4"), **names).as_string(None)
+        """The same for a `Wire`, whose parameters are arrays: ids, versions, topics and states."""
 
     def create_table(self) -> None:
         """Create schema and table, if they are missing, while no other process does."""
@@ -73,12 +76,14 @@ class RunEventsRecorder(PostgresApplicationRecorder):
         """
         if not stored_events:
             return []
-        rows = [
-            self.construct_pg_stored_event(e.originator_id, e.originator_version, e.topic, e.state)
-            for e in stored_events
-        ]
+        arrays = (
+            [str(event.originator_id) for event in stored_events],
+            [event.originator_version for event in stored_events],
+            [event.topic for event in stored_events],
+            [event.state for event in stored_events],
+        )
         with self.datastore.get_connection() as connection:
-            cursor = connection.execute(self._append, (rows,), prepare=True)
+            cursor = connection.execute(self._append, arrays, prepare=True)
             return [row["notification_id"] for row in cursor.fetchall()]
 
     def select_events(  # noqa: D102 - as in the base class, for ids of any type

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from eventsourcing.persistence import (
@@ -12,12 +15,16 @@ from eventsourcing.persistence import (
     OperationalError,
     StoredEvent,
 )
+from psycopg import Error
+from psycopg.errors import UniqueViolation
 
-from perdure.application.ports.event_store import EventStore
+from perdure.application.ports.event_store import EventStore, EventWriter
 from perdure.domain.errors import LogConflict, LogUnavailable
 from perdure.domain.events import Event
+from perdure.infrastructure.event_store.group_commit import GroupCommit
 from perdure.infrastructure.event_store.recorder import RunEventsRecorder
 from perdure.infrastructure.event_store.run_log import RunLog
+from perdure.infrastructure.postgres.wire import Wire
 
 T = TypeVar("T")
 
@@ -27,6 +34,15 @@ class EventSourcedStore(EventStore):
 
     def __init__(self, log: RunLog) -> None:
         self._log = log
+        self._idle: list[Wire] = []
+        self._turn = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections that `writing()` left."""
+        with self._turn:
+            for wire in self._idle:
+                wire.close()
+            self._idle.clear()
 
     def append(self, events: Sequence[Event]) -> None:
         """Write the events, all or none; see the port."""
@@ -34,10 +50,49 @@ class EventSourcedStore(EventStore):
         try:
             _reached(lambda: self._log.recorder.insert_events(stored))
         except IntegrityError as conflict:
-            if self._stand_there(stored):
-                return
+            self.refused(stored, conflict)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[EventWriter]:
+        """Return a context in which the running event loop can append; see the port."""
+        recorder = self._log.recorder
+        if not isinstance(recorder, RunEventsRecorder):
+            async with super().writing() as writer:
+                yield writer
+            return
+        group = GroupCommit(lambda: self._wire(recorder))
+        try:
+            yield _Grouped(self, group)
+        finally:
+            wire = await group.close()
+            if wire is not None:
+                with self._turn:
+                    self._idle.append(wire)
+
+    def _wire(self, recorder: RunEventsRecorder) -> Wire:
+        while True:
+            with self._turn:
+                wire = self._idle.pop() if self._idle else None
+            if wire is None:
+                return Wire(recorder.connection_parameters, recorder.wire_statement)
+            if wire.is_silent:
+                return wire
+            wire.close()
+
+    def to_stored(self, events: Sequence[Event]) -> list[StoredEvent]:
+        """Return the stored forms of events."""
+        return self._log.to_stored(events)
+
+    def refused(self, stored: Sequence[StoredEvent], conflict: Exception) -> None:
+        """Look at what stands in the place of events that were refused.
+
+        Raises:
+            LogConflict: It is something else.
+        """
+        if not self._stand_there(stored):
+            first = stored[0]
             raise LogConflict(
-                f"run {events[0].run_id!r}: other events stand at version {events[0].seq}"
+                f"run {first.originator_id!r}: other events stand at version {first.originator_version}"
             ) from conflict
 
     def _stand_there(self, stored: Sequence[StoredEvent]) -> bool:
@@ -62,6 +117,24 @@ class EventSourcedStore(EventStore):
         notifications = recorder.select_notifications(1, 1_000_000)
         ids = {str(event.originator_id) for event in notifications}
         return sorted(run_id for run_id in ids if run_id > after)[:limit]
+
+
+class _Grouped(EventWriter):
+    """Appends by `GroupCommit`."""
+
+    def __init__(self, store: EventSourcedStore, group: GroupCommit) -> None:
+        self._store = store
+        self._group = group
+
+    async def append(self, events: Sequence[Event]) -> None:
+        """Write the events; see the port."""
+        stored = self._store.to_stored(events)
+        try:
+            await self._group.append(stored)
+        except UniqueViolation as conflict:
+            await asyncio.to_thread(self._store.refused, stored, conflict)
+        except Error as error:
+            raise LogUnavailable(f"the event store cannot be reached: {error}") from error
 
 
 def _reached(ask: Callable[[], T]) -> T:
