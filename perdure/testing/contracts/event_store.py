@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -108,6 +109,38 @@ class EventStoreContract:
         with ThreadPoolExecutor(8) as pool:
             equal(sum(pool.map(write, range(8))), 1, "winners")
         equal(len(store.read(RUN)), 4, "events")
+
+    def test_a_writer_refuses_only_what_is_in_the_way(self, store: EventStore) -> None:
+        """Of many runs that are written side by side, one meets other events: the others are written."""
+        store.append(_told("taken")[:2])
+        runs = [f"run-{number}" for number in range(20)]
+
+        async def write() -> list[BaseException | None]:
+            async with store.writing() as writer:
+                rival = a_run(run_id="taken").claimed("rival")[1:]
+                appends = [writer.append(list(_told(run_id))) for run_id in runs]
+                appends.insert(10, writer.append(rival))
+                return await asyncio.gather(*appends, return_exceptions=True)
+
+        outcomes = asyncio.run(write())
+        holds(isinstance(outcomes.pop(10), LogConflict), "the rival is refused")
+        equal(outcomes, [None] * 20, "what became of the others")
+        for run_id in runs:
+            equal(list(store.read(run_id)), list(_told(run_id)), "the log of another run")
+        equal(len(store.read("taken")), 2, "events of the run that was taken")
+
+    def test_a_writer_takes_the_very_same_again_for_a_success(self, store: EventStore) -> None:
+        """As `append()` does; and events of one run are in order when they are written one by one."""
+        told = _told()
+
+        async def write() -> None:
+            async with store.writing() as writer:
+                for event in told:
+                    await writer.append([event])
+                await writer.append(list(told))
+
+        asyncio.run(write())
+        equal(list(store.read(RUN)), list(told), "the log")
 
     def test_runs_are_listed(self, store: EventStore) -> None:
         """Ids come in order, page by page."""
