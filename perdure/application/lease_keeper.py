@@ -129,9 +129,9 @@ class LeaseKeeper:
             why: For the log.
             taken: Somebody else is known to have the run.
         """
-        log.error("the lease of run %s is given up: %s", held.lease.run_id, why)
-        self._forget(held)
-        held.lose(taken=taken)
+        if self._forget(held):  # a renewal may find a lease gone that was released meanwhile
+            log.error("the lease of run %s is given up: %s", held.lease.run_id, why)
+            held.lose(taken=taken)
 
     def close(self) -> None:
         """Stop renewing."""
@@ -190,7 +190,9 @@ class LeaseKeeper:
         with self._change:
             return list(self._held.values())
 
-    def _forget(self, held: HeldLease) -> None:
+    def _forget(self, held: HeldLease) -> bool:
         with self._change:
-            if self._held.get(held.lease.run_id) is held:
+            was_held = self._held.get(held.lease.run_id) is held
+            if was_held:
                 del self._held[held.lease.run_id]
+            return was_held
