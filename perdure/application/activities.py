@@ -56,7 +56,11 @@ class Activity:
 
 
 class Activities:
-    """The model calls and tools of one run."""
+    """The model calls and tools of one run.
+
+    Attributes:
+        tools: Its tools, as the plan asks about them.
+    """
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class Activities:
     ) -> None:
         self._agent = agent
         self._model = model
-        self._tools = tools
+        self.tools = tools
         self._clock = clock
         self._boundaries = boundaries
         self._require_ownership = require_ownership
@@ -119,7 +123,7 @@ class Activities:
     def run_tool(self, state: RunState, call: ToolCall) -> Activity:
         """One attempt of a started call; whatever it ends with, the command says what is known then."""
         self._boundaries.reached(Boundary.BEFORE_TOOL, state.run_id, call.call_id)
-        tool = self._tools.find(call.name)
+        tool = self.tools.find(call.name)
         if tool is None:  # the plan starts no tool that is not there
             raise RuntimeError(f"tool {call.name!r} is not registered")
 
@@ -148,7 +152,7 @@ class Activities:
     def verify(self, state: RunState, call: ToolCall) -> Activity:
         """The question to `verify` about a call in doubt; whatever goes wrong there means unknown."""
         self._boundaries.reached(Boundary.BEFORE_VERIFY, state.run_id, call.call_id)
-        tool = self._tools.find(call.name)
+        tool = self.tools.find(call.name)
         if tool is None:  # the plan asks no verify that is not there
             raise RuntimeError(f"tool {call.name!r} is not registered")
 
@@ -179,7 +183,7 @@ class Activities:
         )
 
     def _unseen(self, call: ToolCall, why: DoubtReason, detail: str) -> Command:
-        contract = self._tools.contract(call.name)
+        contract = self.tools.contract(call.name)
         now_stricter = contract.policy if contract is not None else Policy.ESCALATE_IF_UNKNOWN
         if Policy.stricter(call.policy, now_stricter) is Policy.RERUN:
             return lambda run: run.call_failed(call.call_id, detail, self._clock.now())

@@ -79,8 +79,7 @@ class AgentLoop:
         hold: HeldLease,
         limits: Limits,
         lost: asyncio.Event,
-        *,
-        watch_interval: float = 1.0,
+        told: asyncio.Event,
     ) -> None:
         """Prepare to drive.
 
@@ -92,7 +91,7 @@ class AgentLoop:
             hold: This worker's hold on the run.
             limits: How hard to try.
             lost: Set when the hold is lost.
-            watch_interval: Seconds between looks at what people wrote meanwhile.
+            told: Set when somebody else wrote to the run.
         """
         self._journal = journal
         self._activities = activities
@@ -101,17 +100,16 @@ class AgentLoop:
         self._hold = hold
         self._limits = limits
         self._lost = lost
-        self._watch_interval = watch_interval
+        self._told = told
         self._under_way: dict[Key, tuple[Activity, Attempt]] = {}
         self._stirred = asyncio.Event()
 
-    async def drive(self, drain: Drain | None = None) -> RunState:
+    async def drive(self, drain: Drain) -> RunState:
         """Go on until the run rests, or until it is asked to drain.
 
         Raises:
             OwnershipLost: Another worker took the run, or the lease could not be renewed.
         """
-        drain = drain if drain is not None else Drain()
         signals = self._told_of(self._lost, self._stop_what_runs), self._told_of(drain.requested)
         self._watcher = self._watching()
         command: Command = nothing
@@ -254,9 +252,12 @@ class AgentLoop:
     async def _watch(self) -> None:
         """Take in what people wrote meanwhile; return when they did."""
         while True:
-            await asyncio.sleep(self._watch_interval)
+            await self._told.wait()
+            self._told.clear()
             try:
                 if await self._journal.take_in_news():
                     return
             except LogUnavailable as error:
                 log.debug("run %s: no look at what people wrote: %s", self._journal.state.run_id, error)
+                self._told.set()
+                await asyncio.sleep(self._limits.first_delay)

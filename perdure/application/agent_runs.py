@@ -15,6 +15,7 @@ from perdure.application.lease_keeper import LeaseKeeper
 from perdure.application.ports import Ports
 from perdure.application.registered_agents import RegisteredAgents
 from perdure.application.results import content_of
+from perdure.application.shift import shift
 from perdure.domain.budget import Budget
 from perdure.domain.errors import (
     CallAlreadyResolved,
@@ -175,8 +176,8 @@ class AgentRuns:
         """
 
         async def load_and_drive() -> RunState:
-            async with self._store.writing() as writer:
-                return await self.driver.advance(await self.driver.load(run_id), writer)
+            async with shift(self._store) as alone:
+                return await self.driver.advance(await self.driver.load(run_id), alone)
 
         return run_to_end(load_and_drive())
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from perdure.application.activities import Activities
-from perdure.application.agent_loop import AgentLoop, Drain
+from perdure.application.agent_loop import AgentLoop
 from perdure.application.journal import Journal
 from perdure.application.pinned_tools import PinnedTools
 from perdure.application.ports.boundaries import Boundary
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from perdure.application.agent import Agent
     from perdure.application.lease_keeper import HeldLease, LeaseKeeper
     from perdure.application.ports import Ports
-    from perdure.application.ports.event_store import EventWriter
     from perdure.application.registered_agents import RegisteredAgents
+    from perdure.application.shift import Shift
 
 
 class Driver:
@@ -44,7 +44,7 @@ class Driver:
             raise RunNotFound(f"there is no run {run_id!r}")
         return run
 
-    async def advance(self, run: AgentRun, writer: EventWriter, drain: Drain | None = None) -> RunState:
+    async def advance(self, run: AgentRun, shift: Shift) -> RunState:
         """Claim a run, drive it until it rests, and release it.
 
         A run that rests already is returned as it is, and nothing is written. One that no agent at hand can
@@ -52,8 +52,7 @@ class Driver:
 
         Args:
             run: The run as it was loaded; what was written since is taken in.
-            writer: What appends in this event loop.
-            drain: Ends the driving early, between steps.
+            shift: What the drives of this event loop share.
 
         Raises:
             RunIsOwned: Somebody drives it.
@@ -63,12 +62,14 @@ class Driver:
             return run.state
         lost = asyncio.Event()
         loop = asyncio.get_running_loop()
-        held = await asyncio.to_thread(self._claim, run, lambda: _set_from_thread(loop, lost))
-        try:
-            return await self._drive(run, writer, held, lost, drain)
-        finally:
-            self._ports.boundaries.reached(Boundary.BEFORE_RELEASE, run.id, "")
-            await asyncio.shield(asyncio.to_thread(self._keeper.release, held))
+        # Before the claim, which reads the log: what is written from then on is told.
+        with shift.messenger.letters_for(run.id) as told:
+            held = await asyncio.to_thread(self._claim, run, lambda: _set_from_thread(loop, lost))
+            try:
+                return await self._drive(run, shift, held, lost, told)
+            finally:
+                self._ports.boundaries.reached(Boundary.BEFORE_RELEASE, run.id, "")
+                await asyncio.shield(asyncio.to_thread(self._keeper.release, held))
 
     def _claim(self, run: AgentRun, lose: Callable[[], None]) -> HeldLease:
         self._ports.boundaries.reached(Boundary.BEFORE_CLAIM, run.id, "")
@@ -83,14 +84,14 @@ class Driver:
         return held
 
     async def _drive(
-        self, run: AgentRun, writer: EventWriter, held: HeldLease, lost: asyncio.Event, drain: Drain | None
+        self, run: AgentRun, shift: Shift, held: HeldLease, lost: asyncio.Event, told: asyncio.Event
     ) -> RunState:
         if run.state.is_resting:
             return run.state
         lease = held.lease
         agent, missing = self._agents.serving(run.state.agent, run.state.pins)
         limits = agent.limits if agent is not None else Limits()
-        journal = Journal(run, self._ports.store, writer, held, self._ports.boundaries, limits)
+        journal = Journal(run, self._ports.store, shift.writer, held, self._ports.boundaries, limits)
 
         def claim(run: AgentRun) -> None:
             if not run.state.is_resting:
@@ -99,11 +100,13 @@ class Driver:
         await journal.record(claim)
         if agent is None:
             return await self._escalate(journal, missing)
-        return await self._loop(agent, journal, run.state, held, lost).drive(drain)
+        activities = self._activities(agent, run.state, held)
+        loop = AgentLoop(
+            journal, activities, activities.tools, self._ports.clock, held, agent.limits, lost, told
+        )
+        return await loop.drive(shift.drain)
 
-    def _loop(
-        self, agent: Agent, journal: Journal, state: RunState, held: HeldLease, lost: asyncio.Event
-    ) -> AgentLoop:
+    def _activities(self, agent: Agent, state: RunState, held: HeldLease) -> Activities:
         tools = PinnedTools(state.pins, agent.tools)
 
         def require_ownership() -> None:
@@ -112,16 +115,7 @@ class Driver:
                 raise OwnershipLost(f"run {state.run_id!r} is no longer held by this worker")
 
         ports, model = self._ports, self._agents.model(agent)
-        activities = Activities(agent, model, tools, ports.clock, ports.boundaries, require_ownership)
-        return AgentLoop(
-            journal,
-            activities,
-            tools,
-            ports.clock,
-            held,
-            agent.limits,
-            lost,
-        )
+        return Activities(agent, model, tools, ports.clock, ports.boundaries, require_ownership)
 
     async def _escalate(self, journal: Journal, missing: tuple[str, ...]) -> RunState:
         def decide(run: AgentRun) -> None:

@@ -8,16 +8,15 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from perdure.application.agent_loop import Drain
 from perdure.application.agent_runs import AgentRuns
 from perdure.application.event_loop import run_to_end
 from perdure.application.passing_over import PassingOver
-from perdure.application.ports.event_store import EventWriter
 from perdure.application.ports.roster import Offer
 from perdure.application.ports.run_finder import Candidate
+from perdure.application.shift import Shift, shift
 from perdure.application.stop_signals import stop_signals
 from perdure.domain.errors import (
     ConfigurationError,
@@ -38,14 +37,6 @@ _HARD_END = 12.0
 """Seconds after the grace at which a process that has not ended by itself is ended."""
 _SUSPICIOUS = 2
 """Workers lost with a run in a row, from which on it may be the run that kills them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Shift:
-    """What the runs of one `serve()` share."""
-
-    writer: EventWriter
-    drain: Drain
 
 
 class Worker:
@@ -130,9 +121,9 @@ class Worker:
         presence = asyncio.create_task(self._be_present())
         log.info("worker %s: at most %d runs at a time", self._runs.keeper.owner, self._concurrency)
         try:
-            async with self._ports.store.writing() as writer:
+            async with shift(self._ports.store, drain) as shared:
                 try:
-                    await self._look_for_runs(stopping, rung, _Shift(writer, drain))
+                    await self._look_for_runs(stopping, rung, shared)
                     await self._wait_for_runs(stop_now, drain)
                 finally:
                     await _cancelled(*(task for task, _ in self._driving.values()))
@@ -157,17 +148,21 @@ class Worker:
 
     # -- finding -----------------------------------------------------------------------------------
 
-    async def _look_for_runs(self, stopping: asyncio.Task[bool], rung: asyncio.Event, shift: _Shift) -> None:
-        position, full_look = 0, 0.0
+    async def _look_for_runs(self, stopping: asyncio.Task[bool], rung: asyncio.Event, shift: Shift) -> None:
+        position: int | None = None
+        full_look = 0.0
         while not stopping.done():
             rung.clear()
             pause = self._poll_interval
             try:
                 if self._has_room:
+                    store = self._ports.store
+                    if position is None:
+                        position = await asyncio.to_thread(store.position)
                     is_due = time.monotonic() >= full_look
-                    news = is_due or await asyncio.to_thread(self._ports.finder.has_news, position)
-                    if news:
-                        position = await asyncio.to_thread(self._ports.finder.position)
+                    told = await asyncio.to_thread(store.told, position)
+                    position = told.upto
+                    if is_due or told.run_ids:
                         await self._take_what_is_there(shift)
                         full_look = time.monotonic() + self._poll_interval
             except LogUnavailable as error:
@@ -182,7 +177,7 @@ class Worker:
     def _has_room(self) -> bool:
         return len(self._driving) < self._concurrency
 
-    async def _take_what_is_there(self, shift: _Shift) -> None:
+    async def _take_what_is_there(self, shift: Shift) -> None:
         now = time.monotonic()
         passing_over: dict[str, int | None] = {**self._passing_over.now(), **dict.fromkeys(self._driving)}
         # Now and then all runs are looked at: some may be pinned to what nobody serves any more.
@@ -205,7 +200,7 @@ class Worker:
 
     # -- driving -----------------------------------------------------------------------------------
 
-    async def _drive(self, candidate: Candidate, shift: _Shift) -> None:
+    async def _drive(self, candidate: Candidate, shift: Shift) -> None:
         run_id, version = candidate.run_id, candidate.version
         try:
             run = await self._runs.driver.load(run_id)
@@ -219,7 +214,7 @@ class Worker:
                 self._passing_over.note(run_id, version)
                 return
             try:
-                await self._runs.driver.advance(run, shift.writer, shift.drain)
+                await self._runs.driver.advance(run, shift)
             finally:
                 version = run.version
             self._passing_over.forget(run_id)

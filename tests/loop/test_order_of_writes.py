@@ -9,7 +9,7 @@ import pytest
 
 from perdure.application import agent_runs
 from perdure.application.ports.boundaries import Boundary
-from perdure.application.ports.event_store import EventStore
+from perdure.application.ports.event_store import EventStore, Told
 from perdure.domain.events import Event
 from tests.support.cluster import Cluster, Process
 from tests.support.scenarios import TOOLS, Call, Scenario
@@ -28,6 +28,12 @@ class CountingStore(EventStore):
 
     def read(self, run_id: str, *, after: int = 0, upto: int | None = None) -> Sequence[Event]:
         return self._store.read(run_id, after=after, upto=upto)
+
+    def position(self) -> int:
+        return self._store.position()
+
+    def told(self, after: int) -> Told:
+        return self._store.told(after)
 
     def run_ids(self, *, after: str = "", limit: int = 1000) -> Sequence[str]:
         return self._store.run_ids(after=after, limit=limit)

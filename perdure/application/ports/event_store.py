@@ -5,8 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from perdure.domain.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Runs with news.
+
+    Attributes:
+        upto: The position up to which these are all; what stands behind it is told the next time.
+    """
+
+    upto: int
+    run_ids: frozenset[str]
 
 
 class EventWriter(ABC):
@@ -56,6 +69,18 @@ class EventStore(ABC):
         Raises:
             perdure.domain.errors.NewerLog: An event was written by a newer perdure.
             perdure.domain.errors.UnreadableEvent: A stored event is broken.
+            perdure.domain.errors.LogUnavailable: The store cannot be reached.
+        """
+
+    @abstractmethod
+    def position(self) -> int:
+        """Return the position of the newest event of any run, in the order of all events."""
+
+    @abstractmethod
+    def told(self, after: int) -> Told:
+        """Return which runs were started, or told something by people, behind a position.
+
+        Raises:
             perdure.domain.errors.LogUnavailable: The store cannot be reached.
         """
 

@@ -41,11 +41,3 @@ class RunFinder(ABC):
         Raises:
             perdure.domain.errors.LogUnavailable: The store cannot be reached.
         """
-
-    @abstractmethod
-    def position(self) -> int:
-        """Return the position of the newest event of any run."""
-
-    @abstractmethod
-    def has_news(self, since: int) -> bool:
-        """Whether a run was started, or was told something by a person, after that position."""

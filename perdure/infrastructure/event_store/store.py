@@ -18,15 +18,18 @@ from eventsourcing.persistence import (
 from psycopg import Error
 from psycopg.errors import UniqueViolation
 
-from perdure.application.ports.event_store import EventStore, EventWriter
+from perdure.application.ports.event_store import EventStore, EventWriter, Told
 from perdure.domain.errors import LogConflict, LogUnavailable
 from perdure.domain.events import Event
 from perdure.infrastructure.event_store.group_commit import GroupCommit
 from perdure.infrastructure.event_store.recorder import RunEventsRecorder
 from perdure.infrastructure.event_store.run_log import RunLog
+from perdure.infrastructure.event_store.topics import WAKING_TOPICS
 from perdure.infrastructure.postgres.wire import Wire
 
 T = TypeVar("T")
+_PAGE = 500
+"""Events that are looked through at a time."""
 
 
 class EventSourcedStore(EventStore):
@@ -108,6 +111,19 @@ class EventSourcedStore(EventStore):
         """Return the events in order; see the port."""
         stored = _reached(lambda: self._log.recorder.select_events(run_id, gt=after or None, lte=upto))
         return self._log.to_events(stored)
+
+    def position(self) -> int:
+        """Return the position of the newest event; see the port."""
+        return _reached(self._log.recorder.max_notification_id) or 0
+
+    def told(self, after: int) -> Told:
+        """Return which runs have news; see the port."""
+        recorder, position = self._log.recorder, self.position()
+        if position <= after:
+            return Told(after, frozenset())
+        found = _reached(lambda: recorder.select_notifications(after + 1, _PAGE, topics=WAKING_TOPICS))
+        upto = found[-1].id if len(found) == _PAGE else position
+        return Told(upto, frozenset(str(event.originator_id) for event in found))
 
     def run_ids(self, *, after: str = "", limit: int = 1000) -> Sequence[str]:
         """Return ids of runs; see the port."""

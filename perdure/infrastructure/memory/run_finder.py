@@ -8,7 +8,7 @@ from eventsourcing.persistence import ApplicationRecorder, Notification
 
 from perdure.application.ports.leases import Leases
 from perdure.infrastructure.event_store.run_finder import LogRunFinder, Waiting
-from perdure.infrastructure.event_store.topics import RESTING_TOPICS, STARTING_TOPICS, WAKING_TOPICS
+from perdure.infrastructure.event_store.topics import RESTING_TOPICS, STARTING_TOPICS
 
 
 class MemoryRunFinder(LogRunFinder):
@@ -18,14 +18,6 @@ class MemoryRunFinder(LogRunFinder):
         super().__init__()
         self._recorder = recorder
         self._leases = leases
-
-    def position(self) -> int:
-        """Return the position of the newest event; see the port."""
-        return self._recorder.max_notification_id() or 0
-
-    def has_news(self, since: int) -> bool:
-        """Whether there is a new run or word from a person; see the port."""
-        return bool(self._recorder.select_notifications(since + 1, 1, topics=WAKING_TOPICS))
 
     def _waiting(self) -> Sequence[Waiting]:
         last: dict[str, Notification] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perdure.infrastructure.event_store.run_finder import LogRunFinder, Waiting
-from perdure.infrastructure.event_store.topics import RESTING_TOPICS, STARTING_TOPICS, WAKING_TOPICS
+from perdure.infrastructure.event_store.topics import RESTING_TOPICS, STARTING_TOPICS
 from perdure.infrastructure.postgres.database import Database
 from perdure.infrastructure.postgres.schema import statements
 
@@ -17,15 +17,6 @@ class PostgresRunFinder(LogRunFinder):
         super().__init__()
         self._database = database
         self._sql = statements("run_finder", schema, events=events_table)
-
-    def position(self) -> int:
-        """Return the position of the newest event; see the port."""
-        return self._database.rows(self._sql["position"])[0]["position"]
-
-    def has_news(self, since: int) -> bool:
-        """Whether there is a new run or word from a person; see the port."""
-        parameters = {"since": since, "topics": list(WAKING_TOPICS)}
-        return self._database.rows(self._sql["has_news"], parameters)[0]["has_news"]
 
     def _waiting(self) -> Sequence[Waiting]:
         parameters = {"resting": list(RESTING_TOPICS), "starting": list(STARTING_TOPICS)}

@@ -30,11 +30,3 @@ SELECT stream.run_id, last_event.version, first_event.position
 -- name: first_states
 SELECT originator_id AS run_id, state FROM {schema}.{events}
  WHERE originator_id = ANY (%(run_ids)s) AND originator_version = 1
-
--- name: position
-SELECT coalesce(max(notification_id), 0) AS position FROM {schema}.{events}
-
--- name: has_news
-SELECT EXISTS (
-    SELECT FROM {schema}.{events} WHERE notification_id > %(since)s AND topic = ANY (%(topics)s)
-) AS has_news

@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from perdure.application.ports.event_store import EventStore
+from perdure.application.ports.event_store import EventStore, Told
 from perdure.domain.errors import LogConflict
 from perdure.testing.contracts.expectations import equal, holds, raises
 from perdure.testing.logs import RunLog, a_run
@@ -141,6 +141,22 @@ class EventStoreContract:
 
         asyncio.run(write())
         equal(list(store.read(RUN)), list(told), "the log")
+
+    def test_runs_with_news_are_told(self, store: EventStore) -> None:
+        """Runs that started, or that a person spoke to; what a worker writes is no news."""
+        store.append(_told("old")[:1])
+        before = store.position()
+        equal(store.told(before), Told(before, frozenset()), "what is told when nothing happened")
+        store.append(_told("old")[1:])
+        equal(len(store.told(before).run_ids), 0, "runs that only a worker wrote to")
+
+        store.append(list(a_run(run_id="new")))
+        log = a_run(run_id="spoken to").claimed()
+        store.append(list(log))
+        middle = store.told(before)
+        equal(middle.run_ids, frozenset({"new", "spoken to"}), "runs that were started")
+        store.append(list(log.input_added("One more thing."))[2:])
+        equal(store.told(middle.upto).run_ids, frozenset({"spoken to"}), "runs that somebody spoke to")
 
     def test_runs_are_listed(self, store: EventStore) -> None:
         """Ids come in order, page by page."""
