@@ -12,7 +12,10 @@ from psycopg.rows import DictRow
 from psycopg.sql import SQL, Composed, Identifier
 
 from perdure.application.agent_loop import AgentLoop, Drain
+from perdure.application.journal import Journal
 from perdure.application.lease_keeper import LeaseKeeper
+from perdure.domain.errors import LogConflict
+from perdure.domain.events import Event
 from perdure.domain.run import AgentRun
 from perdure.domain.state import RunState
 from perdure.infrastructure.postgres import leases, schema
@@ -74,8 +77,18 @@ def clock_of_the_worker() -> None:
     leases.statements = statements  # type: ignore[attr-defined]
 
 
+def claims_of_others_are_ignored() -> None:
+    """A refused append takes in whatever stands there, another worker's claim too, and goes on top of it."""
+
+    def take_in(self: Journal, news: Sequence[Event], conflict: LogConflict | None) -> None:
+        self._run.rebase(news)
+
+    Journal._take_in = take_in  # type: ignore[method-assign]
+
+
 FLAWS: dict[str, Callable[[], None]] = {
-    flaw.__name__: flaw for flaw in (no_claim_event, renewal_on_the_loop, clock_of_the_worker)
+    flaw.__name__: flaw
+    for flaw in (no_claim_event, renewal_on_the_loop, clock_of_the_worker, claims_of_others_are_ignored)
 }
 
 

@@ -1,18 +1,26 @@
-"""The judge: says which promise was broken, from the log and the world alone."""
+"""The judge: says which promise was broken, from the log, the leases and the world alone."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perdure import AgentRuns, RunStatus
-from perdure.domain.calls import idempotency_key_for
-from perdure.domain.events import Event, RunClaimed, ToolCallStarted
+from perdure.application.ports.leases import LeaseRow
+from perdure.domain.calls import call_id_for
+from perdure.domain.events import Event, RunClaimed, RunEscalated
+from perdure.domain.evolution import fold
 from perdure.domain.messages import ToolResultsMessage
 from perdure.domain.state import RunState
-from tests.chaos.program import expected_answer, plan_of
-from tests.chaos.world import Effect, World
+from tests.chaos.program import Settings, expected_answer, plan_of
+from tests.chaos.record import faults_on_record
+from tests.chaos.world import Effect
+from tests.chaos.writers import connected_workers, writers
+from tests.support.waiting import eventually
+
+_MAY_HAPPEN_AGAIN = {"look_up", "linger", "open_ticket"}
+"""Reads, and what the service behind the tool does once for each key."""
 
 
 @dataclass
@@ -24,6 +32,8 @@ class Verdicts:
         expected: Effects that should be there, reads left out.
         seen: Effects that are there, reads left out, each call once.
         duplicated: Effects that happened more than once and must not.
+        refused: Appends that were refused because others had written first.
+        escalated: How often a person was asked, by why.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -32,25 +42,62 @@ class Verdicts:
     seen: int = 0
     duplicated: int = 0
     takeovers: int = 0
+    refused: int = 0
+    escalated: Counter[str] = field(default_factory=Counter)
+
+    def count(
+        self, events: Sequence[Event], effects: Sequence[Effect], written_by: Mapping[tuple[str, int], str]
+    ) -> None:
+        """Judge one run: its log, what its tools did, and who wrote which event."""
+        run_id = events[0].run_id
+        faults = [
+            *_faults_of_the_answer(fold(run_id, events)),
+            *self._faults_of_effects(run_id, effects),
+            *faults_on_record(events, effects, written_by),
+        ]
+        self.faults += [f"{run_id}: {fault}" for fault in faults]
+        self.runs += 1
+        self.takeovers += max(0, sum(isinstance(event, RunClaimed) for event in events) - 1)
+        self.escalated.update(event.why for event in events if isinstance(event, RunEscalated))
+
+    def _faults_of_effects(self, run_id: str, effects: Sequence[Effect]) -> list[str]:
+        faults: list[str] = []
+        times = Counter((effect.tool, effect.call_id) for effect in effects)
+        for step, tools in enumerate(plan_of(run_id), start=1):
+            for place, tool in enumerate(tools, start=1):
+                call_id = call_id_for(run_id, step, place)
+                count = times.pop((tool, call_id), 0)
+                if tool != "look_up":
+                    self.expected += 1
+                    self.seen += count > 0
+                if count > 1 and tool not in _MAY_HAPPEN_AGAIN:
+                    self.duplicated += 1
+                    faults.append(f"{tool} of {call_id} happened {count} times")
+        return [*faults, *(f"{tool} of {call_id} was not asked for" for tool, call_id in times)]
 
 
-def judge(runs: AgentRuns, run_ids: list[str], world: World) -> Verdicts:
-    """Compare what is on record and what happened with an uninterrupted run."""
-    found = Verdicts(runs=len(run_ids))
-    effects = world.effects()
-    counts = Counter((effect.tool, effect.key) for effect in effects)
+def judge(runs: AgentRuns, run_ids: Sequence[str], settings: Settings) -> Verdicts:
+    """Compare what is on record and what happened with uninterrupted runs, once all workers are gone."""
+    found = Verdicts(refused=settings.refusals.conflicts)
+    effects: dict[str, list[Effect]] = defaultdict(list)
+    for effect in settings.world.effects():
+        effects[effect.run_id].append(effect)
+    written_by = writers(settings.conninfo, settings.schema)
     for run_id in run_ids:
-        state = runs.state(run_id)
-        _judge_answer(state, found)
-        _judge_effects(state, counts, found)
-        _judge_log(runs, run_id, effects, found)
+        found.count(runs.events(run_id), effects[run_id], written_by)
+    found.faults += [f"{who} acted, and was never started" for who in effects.keys() - set(run_ids)]
+    found.faults += left_leases(runs, settings.lease_seconds)
+    found.faults += left_connections(settings.conninfo)
     return found
 
 
-def _judge_answer(state: RunState, found: Verdicts) -> None:
+def _faults_of_the_answer(state: RunState) -> list[str]:
+    if state.status is RunStatus.ESCALATED:
+        return []  # whether the reason is true is seen from the log
     if state.status is not RunStatus.COMPLETED:
-        found.faults.append(f"{state.run_id} is {state.status}, not completed")
-    elif state.answer != expected_answer(state.run_id):
+        return [f"it is {state.status}, neither completed nor escalated"]
+    faults: list[str] = []
+    if state.answer != expected_answer(state.run_id):
         told = [
             result.content
             for message in state.messages()
@@ -58,62 +105,32 @@ def _judge_answer(state: RunState, found: Verdicts) -> None:
             for result in message.results
             if " did " not in result.content
         ]
-        found.faults.append(f"{state.run_id} answered otherwise; results that were not expected: {told}")
+        faults.append(f"it answered otherwise; results that were not expected: {told}")
     steps = len(plan_of(state.run_id)) + 1
-    if state.is_finished and (state.steps, state.tokens) != (steps, steps * 15):
-        found.faults.append(f"{state.run_id} counts {state.steps} steps and {state.tokens} tokens")
+    if (state.steps, state.tokens) != (steps, steps * 15):
+        faults.append(f"it counts {state.steps} steps and {state.tokens} tokens")
+    return faults
 
 
-def _judge_effects(state: RunState, counts: Counter[tuple[str, str]], found: Verdicts) -> None:
-    for step, tools in enumerate(plan_of(state.run_id), start=1):
-        for place, tool in enumerate(tools, start=1):
-            suffix = f":call_{step}_{place}_"
-            times = [
-                count
-                for (name, key), count in counts.items()
-                if name == tool and key.startswith(f"perdure:{state.run_id}{suffix}")
-            ]
-            if tool == "look_up":
-                continue
-            found.expected += 1
-            found.seen += bool(times)
-            if not times and state.status is RunStatus.COMPLETED:
-                found.faults.append(f"{state.run_id} {suffix}: {tool} never happened")
-            if tool != "open_ticket" and times and times[0] > 1:
-                found.duplicated += 1
-                found.faults.append(f"{state.run_id} {suffix}: {tool} happened {times[0]} times")
+def left_leases(runs: AgentRuns, lease_seconds: float) -> list[str]:
+    """Say which runs are held still."""
+
+    def held() -> list[LeaseRow]:
+        return [lease for lease in runs.ports.leases.all() if lease.is_live]
+
+    try:
+        # Nobody can give back what a killed worker held: that runs out.
+        eventually(lambda: not held(), within=2 * lease_seconds)
+    except AssertionError:
+        return [f"a lease is held still: {lease}" for lease in held()]
+    return []
 
 
-def _judge_writers(events: Sequence[Event], world: Sequence[Effect], found: Verdicts) -> None:
-    """Each attempt was started under a claim, and ran in the process that had made it."""
-    owner = ""
-    started_by: dict[tuple[str, int], str] = {}
-    for event in events:
-        if isinstance(event, RunClaimed):
-            owner = event.worker.split(":")[1]
-        elif isinstance(event, ToolCallStarted):
-            started_by[event.call_id, event.attempt] = owner
-    for effect in world:
-        if effect.run_id == events[0].run_id:
-            starter = started_by.get((effect.call_id, effect.attempt))
-            if starter != str(effect.pid):
-                found.faults.append(
-                    f"{effect.run_id} {effect.call_id}: attempt {effect.attempt} was started by process "
-                    f"{starter} and acted in {effect.pid}"
-                )
-
-
-def _judge_log(runs: AgentRuns, run_id: str, effects: Sequence[Effect], found: Verdicts) -> None:
-    events = runs.events(run_id)
-    _judge_writers(events, effects, found)
-    claims = [event for event in events if isinstance(event, RunClaimed)]
-    found.takeovers += max(0, len(claims) - 1)
-    epochs = [claim.epoch for claim in claims]
-    if epochs != sorted(set(epochs)):
-        found.faults.append(f"{run_id}: epochs {epochs} do not grow: somebody wrote beside the owner")
-    started = {
-        idempotency_key_for(run_id, event.call_id) for event in events if isinstance(event, ToolCallStarted)
-    }
-    unknown = [effect.key for effect in effects if effect.run_id == run_id and effect.key not in started]
-    if unknown:
-        found.faults.append(f"{run_id}: effects without a start on record: {unknown}")
+def left_connections(conninfo: str, within: float = 10) -> list[str]:
+    """Say which workers the server takes for alive."""
+    try:
+        # A server needs a moment to see that a process is gone.
+        eventually(lambda: not connected_workers(conninfo), within=within)
+    except AssertionError:
+        return [f"still connected: {worker}" for worker in connected_workers(conninfo)]
+    return []

@@ -10,19 +10,16 @@ from tests.chaos.world import World
 
 
 class Person:
-    """Resolves what is escalated; counts why it was asked."""
+    """Resolves what is escalated."""
 
     def __init__(self, runs: AgentRuns, world: World) -> None:
         self._runs = runs
         self._world = world
-        self.asked: dict[str, int] = {}
 
     def look_after(self, state: RunState) -> None:
         """Decide whatever a run waits for."""
         if state.status is not RunStatus.ESCALATED or state.escalation is None:
             return
-        why = state.escalation.why
-        self.asked[why] = self.asked.get(why, 0) + 1
         if not state.escalation.calls:
             self._decide(state.run_id, None, Resolution.resume())
             return

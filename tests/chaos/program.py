@@ -8,21 +8,43 @@ import logging
 import os
 import random
 import re
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdure import Agent, AgentRuns, Limits, Policy, ToolContext, ToolRegistry, Verdict, Worker
+from psycopg.conninfo import make_conninfo
+
+from perdure import (
+    Agent,
+    AgentRuns,
+    DatabaseError,
+    Limits,
+    Policy,
+    ToolContext,
+    ToolRegistry,
+    Verdict,
+    Worker,
+)
 from perdure.application.ports.model import ModelRequest
 from perdure.domain.messages import Reply, TextPart, ToolRequest, ToolResultsMessage, Usage
 from tests.chaos.flaws import break_library
+from tests.chaos.refusals import Refusals
 from tests.chaos.world import Effect, World
 
 TOOLS = ("look_up", "open_ticket", "send_mail", "refund")
 """One tool a policy, in the order of the policies."""
 HOGS = ("sleep_long", "block_the_loop", "hold_the_gil")
 """Tools that take three leases, each in its own bad way."""
+LINGERER = "linger"
+"""A tool that takes two leases and may be run again: runs that call nothing else outlast a freeze."""
+NO_DATABASE = 3
+"""Exit code of a worker that could not connect when it started."""
+GRACE = 5.0
+"""Seconds that a worker's tools get when it is asked to go."""
+Act = Callable[[str, ToolContext], None]
+"""Makes the effect of a tool happen."""
 LIMITS = Limits(first_delay=0.05, longest_delay=0.5)
 
 
@@ -31,6 +53,7 @@ class Settings:
     """What a worker process is told.
 
     Attributes:
+        directory: Where the world is, and what the workers put down beside it.
         pace: Seconds that a tool takes before its effect and again after it, at most.
         clock_offset: Seconds by which the worker's own clock is wrong.
         flaws: Names of what is broken on purpose, for negative controls.
@@ -38,12 +61,22 @@ class Settings:
 
     conninfo: str
     schema: str
-    effects: Path
+    directory: Path
     lease_seconds: float = 1.0
     pace: float = 0.15
     concurrency: int = 16
     clock_offset: float = 0.0
     flaws: tuple[str, ...] = ()
+
+    @property
+    def world(self) -> World:
+        """What tools act on."""
+        return World(self.directory / "effects")
+
+    @property
+    def refusals(self) -> Refusals:
+        """Appends that were refused to workers."""
+        return Refusals(self.directory / "refusals")
 
 
 class ChaosModel:
@@ -76,6 +109,8 @@ def plan_of(run_id: str) -> list[list[str]]:
     name = run_id.partition(":")[0]
     if name in HOGS:
         return [[name]]
+    if name == LINGERER:
+        return [[name, name]] * 2
     dice = random.Random(run_id)
     return [dice.choices(TOOLS, k=dice.randint(1, 3)) for _ in range(dice.randint(2, 4))]
 
@@ -110,6 +145,16 @@ def agent_for(world: World, pace: float, lease_seconds: float) -> Agent:
         key = context.idempotency_key
         world.do(Effect(tool, context.run_id, context.call_id, context.attempt, key, os.getpid()))
 
+    add_one_tool_a_policy(tools, world, act, pace)
+    add_tools_that_take_long(tools, act, lease_seconds)
+    return Agent(
+        "chaos", model=ChaosModel(), prompt_version="v1", tools=tools, limits=LIMITS, model_timeout=5
+    )
+
+
+def add_one_tool_a_policy(tools: ToolRegistry, world: World, act: Act, pace: float) -> None:
+    """Add what most runs call."""
+
     def landed(what: str, ctx: ToolContext) -> Verdict:
         if world.happened(ctx.idempotency_key):
             return Verdict.landed(result_of("send_mail", what))
@@ -131,7 +176,8 @@ def agent_for(world: World, pace: float, lease_seconds: float) -> Agent:
     @tools.tool(policy=Policy.VERIFY_THEN_DECIDE, verify=landed, timeout=0.5, settle=0.1)
     async def send_mail(what: str, ctx: ToolContext) -> str:
         await asyncio.sleep(random.uniform(0, pace))
-        ctx.ensure_owned()
+        # It asks the database: in the event loop's own thread it would hold up all runs meanwhile.
+        await asyncio.to_thread(ctx.ensure_owned)
         act("send_mail", ctx)
         await asyncio.sleep(random.uniform(0, pace))
         return result_of("send_mail", what)
@@ -143,6 +189,16 @@ def agent_for(world: World, pace: float, lease_seconds: float) -> Agent:
         act("refund", ctx)
         time.sleep(random.uniform(0, pace))
         return result_of("refund", what)
+
+
+def add_tools_that_take_long(tools: ToolRegistry, act: Act, lease_seconds: float) -> None:
+    """Add what takes longer than a lease."""
+
+    @tools.tool(policy=Policy.RERUN, timeout=60)
+    def linger(what: str, ctx: ToolContext) -> str:
+        time.sleep(2 * lease_seconds)
+        act("linger", ctx)
+        return result_of("linger", what)
 
     @tools.tool(timeout=60)
     def sleep_long(what: str, ctx: ToolContext) -> str:
@@ -165,28 +221,28 @@ def agent_for(world: World, pace: float, lease_seconds: float) -> Agent:
             size += 1
         return result_of("hold_the_gil", what)
 
-    return Agent(
-        "chaos", model=ChaosModel(), prompt_version="v1", tools=tools, limits=LIMITS, model_timeout=5
-    )
 
-
-def connect(settings: Settings, *, agents: bool = True) -> AgentRuns:
-    """Connect as the settings say."""
-    world = World(settings.effects)
+def connect(settings: Settings, who: str) -> AgentRuns:
+    """Connect as the settings say; the server is told who it is."""
     return AgentRuns.connect(
-        settings.conninfo,
-        agents=[agent_for(world, settings.pace, settings.lease_seconds)] if agents else (),
+        make_conninfo(settings.conninfo, application_name=who),
+        agents=[agent_for(settings.world, settings.pace, settings.lease_seconds)],
         schema=settings.schema,
         lease_seconds=settings.lease_seconds,
     )
 
 
 def work(settings: Settings) -> None:
-    """Be a worker process, until somebody kills it."""
+    """Be a worker process, until somebody kills it or asks it to go."""
     logging.basicConfig(level=logging.CRITICAL)
     if settings.clock_offset:
         honest = time.time
         time.time = lambda: honest() + settings.clock_offset
+    settings.refusals.note_those_of_this_process()
     break_library(settings.flaws)
-    with connect(settings) as runs:
-        Worker(runs, concurrency=settings.concurrency, poll_interval=0.2, grace=5).run()
+    try:
+        runs = connect(settings, f"worker {os.getpid()}")
+    except DatabaseError:
+        sys.exit(NO_DATABASE)
+    with runs:
+        Worker(runs, concurrency=settings.concurrency, poll_interval=0.2, grace=GRACE).run()

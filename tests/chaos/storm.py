@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perdure import AgentRuns, LogUnavailable
-from perdure.domain.state import RunState
+from tests.chaos.crowd import Crowd
 from tests.chaos.fleet import Fleet
 from tests.chaos.judge import Verdicts, judge
-from tests.chaos.person import Person
 from tests.chaos.program import Settings, connect
-from tests.chaos.world import World
+from tests.chaos.writers import OFFICE, note_writers
 
 Harm = Callable[[Fleet], bool]
 """Does some harm; returns whether there is more to do."""
+Report = Callable[[str], None]
+"""Is told now and then how far the storm is."""
+_BETWEEN_LOOKS = 0.3
+"""Seconds, at least, from one look after all runs to the next."""
 
 
 @dataclass
@@ -27,85 +28,62 @@ class Outcome:
     verdicts: Verdicts
     deaths: int
     freezes: int
-    asked: dict[str, int]
     seconds: float
 
 
 def storm(
-    fleet_settings: list[Settings],
+    fleet_settings: Sequence[Settings],
     harm: Harm,
     *,
-    runs: int,
+    runs: int = 0,
+    kind: str = "storm",
     direct: Settings | None = None,
     pause: tuple[float, float] = (0.02, 0.15),
-    run_ids: list[str] | None = None,
+    run_ids: Sequence[str] | None = None,
     patience: float = 120.0,
+    report: Report = lambda _: None,
 ) -> Outcome:
-    """Start runs and workers, do harm, and wait until every run has ended.
+    """Start runs and workers, do harm, wait until every run has ended, and send the workers home.
 
     Args:
         fleet_settings: One worker for each.
         harm: What to do to them, again and again until it says that there is no more.
         runs: Runs that are kept going at the same time.
+        kind: What they do; see `plan_of()`.
         direct: How the test itself reaches the database, if not as the workers do.
         pause: Seconds between harm, from and to.
         run_ids: The runs to start, instead of so many.
         patience: Seconds after which what is not finished is given to the judge as it is.
+        report: Told how far it is, in each round.
     """
     began = time.monotonic()
     settings = direct or fleet_settings[0]
-    world = World(settings.effects)
-    with connect(settings, agents=True) as at_hand, Fleet(*fleet_settings) as fleet:
-        crowd = Crowd(at_hand, world)
-        crowd.start(run_ids or [f"storm-{number}" for number in range(runs)])
-        fleet.fill_up()
-        more, rounds = True, 0
-        while more and time.monotonic() - began < patience:
+    with connect(settings, OFFICE) as office, Fleet(*fleet_settings) as fleet:
+        note_writers(settings.conninfo, settings.schema)
+        crowd = Crowd(office, settings.world)
+        crowd.start(run_ids if run_ids is not None else crowd.new_ids(kind, runs))
+
+        def goes_on(left: bool) -> bool:
+            seconds = time.monotonic() - began
+            report(
+                f"{fleet.deaths} deaths, {crowd.ended} of {len(crowd.run_ids)} runs ended, {seconds:.0f} s"
+            )
+            return left and seconds < patience
+
+        more, looked = True, time.monotonic()
+        while goes_on(more):
             time.sleep(random.uniform(*pause))
+            if time.monotonic() - looked > _BETWEEN_LOOKS:
+                if crowd.look_after_them() < runs // 2:
+                    crowd.start(crowd.new_ids(kind, runs // 2))
+                looked = time.monotonic()
             more = harm(fleet)
             fleet.thaw()
-            rounds += 1
-            if rounds % 5 == 0 and crowd.look_after_them() < runs // 2:
-                first = len(crowd.run_ids)
-                crowd.start([f"storm-{number}" for number in range(first, first + runs // 2)])
-        while (crowd.look_after_them() or fleet.thaw()) and time.monotonic() - began < patience:
+            fleet.fill_up()
+        while goes_on(bool(crowd.look_after_them() or fleet.thaw())):
             fleet.fill_up()
             time.sleep(0.05)
-        verdicts = judge(at_hand, crowd.run_ids, world)
-        return Outcome(verdicts, fleet.deaths, fleet.freezes, crowd.person.asked, time.monotonic() - began)
-
-
-class Crowd:
-    """The runs of a storm."""
-
-    def __init__(self, at_hand: AgentRuns, world: World) -> None:
-        self._at_hand = at_hand
-        self.person = Person(at_hand, world)
-        self.run_ids: list[str] = []
-        self._open: set[str] = set()
-
-    def start(self, run_ids: list[str]) -> None:
-        """Start runs, for three tenants in turn; what cannot be started now is left out."""
-        for run_id in run_ids:
-            with suppress(LogUnavailable):
-                self._at_hand.start("chaos", "go", run_id=run_id, tenant=f"t{len(self.run_ids) % 3}")
-                self.run_ids.append(run_id)
-                self._open.add(run_id)
-
-    def look_after_them(self) -> int:
-        """Decide what people are asked, and return how many runs are not finished."""
-        for run_id in sorted(self._open):
-            state = self._state(run_id)
-            if state is None:
-                continue
-            if state.is_finished:
-                self._open.discard(run_id)
-            else:
-                self.person.look_after(state)
-        return len(self._open)
-
-    def _state(self, run_id: str) -> RunState | None:
-        try:
-            return self._at_hand.state(run_id)
-        except LogUnavailable:
-            return None
+        fleet.send_home()
+        verdicts = judge(office, crowd.run_ids, settings)
+        verdicts.faults += fleet.faults
+        return Outcome(verdicts, fleet.deaths, fleet.freezes, time.monotonic() - began)

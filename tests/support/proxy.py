@@ -6,6 +6,7 @@ import contextlib
 import re
 import socket
 import threading
+from collections.abc import Generator
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +22,8 @@ class Cut(Enum):
     AFTER_COMMIT = "it was committed, and the answer is on its way"
 
 
-_EVENT = re.compile(rb"perdure\.[a-z-]+,.{0,8}x7b22", re.DOTALL)
-"""A stored event on its way: its topic, and right behind it the JSON of its state, in hex."""
+_EVENT = re.compile(rb"perdure\.[a-z-]+.{1,40}\{\"", re.DOTALL)
+"""A stored event on its way: its topic, and right behind it the JSON of its state."""
 
 
 class Proxy:
@@ -30,6 +31,7 @@ class Proxy:
 
     Attributes:
         cuts: What was cut so far.
+        appends: Appends that came by, to the nearest few: two at once may count as one.
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -40,7 +42,10 @@ class Proxy:
         self._turn = threading.Lock()
         self._next: Cut | None = None
         self._is_down = False
+        self._flows = threading.Event()
+        self._flows.set()
         self.cuts: list[Cut] = []
+        self.appends = 0
         port = self._listener.getsockname()[1]
         ours = {"host": "127.0.0.1", "port": port, "sslmode": "disable", "gssencmode": "disable"}
         self.conninfo = make_conninfo(conninfo, **ours)
@@ -57,6 +62,12 @@ class Proxy:
     ) -> None:
         self._listener.close()
         self.go_down()
+        self._flows.set()
+
+    @property
+    def is_going_to_cut(self) -> bool:
+        """Whether a cut was ordered and has not come yet."""
+        return self._next is not None
 
     def cut_next(self, when: Cut) -> None:
         """Cut the wire at the next insert."""
@@ -74,6 +85,23 @@ class Proxy:
         """Take wires again."""
         self._is_down = False
 
+    def stall(self) -> None:
+        """Swallow what is sent in either direction, and close nothing; new wires lead nowhere."""
+        self._flows.clear()
+
+    def flow(self) -> None:
+        """Let through what was swallowed, as a network does that was away, and all that follows."""
+        self._flows.set()
+
+    @contextlib.contextmanager
+    def stalled(self) -> Generator[None]:
+        """Stall for a while."""
+        self.stall()
+        try:
+            yield
+        finally:
+            self.flow()
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -81,12 +109,24 @@ class Proxy:
                 if self._is_down:
                     client.close()
                     continue
-                server = self._connect()
-                with self._turn:
-                    self._wires |= {client, server}
-                inserted = threading.Event()
-                for forward in (self._from_client, self._from_server):
-                    threading.Thread(target=forward, args=(client, server, inserted), daemon=True).start()
+                threading.Thread(target=self._lead, args=(client,), daemon=True).start()
+
+    def _lead(self, client: socket.socket) -> None:
+        with self._turn:
+            self._wires.add(client)
+        self._flows.wait()
+        try:
+            server = self._connect()
+        except OSError:
+            _close(client)
+            return
+        with self._turn:
+            self._wires.add(server)
+        if self._is_down:
+            _close(server)
+        inserted = threading.Event()
+        threading.Thread(target=self._from_client, args=(client, server, inserted), daemon=True).start()
+        self._from_server(client, server, inserted)
 
     def _connect(self) -> socket.socket:
         host, port = str(self._target.get("host")), int(self._target.get("port") or 5432)
@@ -99,10 +139,12 @@ class Proxy:
     def _from_client(self, client: socket.socket, server: socket.socket, asked: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while sent := client.recv(1 << 16):
+                self._flows.wait()
                 is_append = _EVENT.search(sent) is not None
                 if self._is_time(Cut.BEFORE_INSERT, is_append):
                     break
                 if is_append:
+                    self.appends += 1
                     asked.set()
                 server.sendall(sent)
         _close(client)
@@ -111,6 +153,7 @@ class Proxy:
     def _from_server(self, client: socket.socket, server: socket.socket, asked: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while answer := server.recv(1 << 16):
+                self._flows.wait()
                 # An append is one statement, and its answer comes when it is committed.
                 if self._is_time(Cut.AFTER_COMMIT, asked.is_set()):
                     break
