@@ -37,13 +37,15 @@ def main() -> int:
     """Play storms, and say by the exit code whether every promise was kept: 0 yes, 1 no, 130 not known."""
     options = _options()
     console = Console()
+    console.width = max(console.width, 120)  # a table without its figures says nothing
     table = Table(title="What storms left")
     for name, justify in COLUMNS:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     faults: list[str] = []
     code = 0
-    # A polite request to end is met like Ctrl-C: nothing of this is left running.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A polite request to end is met like Ctrl-C, and both also where a shell ignores them: nothing stays.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     directory = new_directory()
     directory.chmod(0o711)
     try:

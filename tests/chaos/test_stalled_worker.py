@@ -124,8 +124,5 @@ def test_it_ends_when_it_is_asked_to(database_url: str, tmp_path: Path, is_busy:
         proxy.stall()
         assert stalled.pid is not None
         os.kill(stalled.pid, signal.SIGTERM)
-        asked = time.monotonic()
-        stalled.join(60)
-        seconds = time.monotonic() - asked
-        assert stalled.exitcode is not None, "it does not end at all"
-        assert seconds < GRACE + MARGIN
+        stalled.join(GRACE + MARGIN)
+        assert stalled.exitcode is not None, "it goes on"
