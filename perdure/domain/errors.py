@@ -23,6 +23,7 @@ PerdureError
 ├── LogError
 │   ├── LogConflict            somebody else wrote at this version
 │   ├── LogUnavailable         the event store cannot be reached
+│   ├── LogRefused             the event store refused, and will refuse again
 │   ├── NewerLog               written by a newer perdure than this one
 │   └── UnreadableEvent        a stored event does not have the form its topic promises
 ├── ModelError                 a model call failed: transient, or for good
@@ -107,6 +108,10 @@ class LogConflict(LogError):
 
 class LogUnavailable(LogError):
     """The event store cannot be reached; whether the last write arrived is not known."""
+
+
+class LogRefused(LogError):
+    """The event store refused for a cause that does not pass by itself: no such table, no right to it."""
 
 
 class NewerLog(LogError):

@@ -20,7 +20,7 @@ from perdure.application.ports.leases import Leases
 from perdure.application.ports.roster import Roster
 from perdure.application.ports.run_finder import RunFinder
 from perdure.application.registered_agents import RegisteredAgents
-from perdure.domain.errors import ConfigurationError, DatabaseError, LogUnavailable
+from perdure.domain.errors import ConfigurationError, DatabaseError, LogError
 from perdure.infrastructure.event_store.run_log import DEFAULT_SCHEMA, RunLog
 from perdure.infrastructure.event_store.store import EventSourcedStore
 from perdure.infrastructure.memory.bell import MemoryBell
@@ -116,12 +116,12 @@ class AgentRuns(agent_runs.AgentRuns):
                 log = RunLog(where.conninfo, schema=schema)
                 opened.callback(log.close)
                 leases = PostgresLeases(database, schema=schema)
-                own_connection = Database(where.conninfo, max_size=1)
+                own_connection = Database(where.conninfo, max_size=1, timeout=lease_seconds / 3)
                 opened.callback(own_connection.close)
                 renewals = PostgresLeases(own_connection, schema=schema)
                 clock = PostgresClock(database, schema=schema)
                 roster = PostgresRoster(database, schema=schema)
-            except (LogUnavailable, PersistenceError) as error:
+            except (LogError, PersistenceError) as error:
                 raise DatabaseError(f"cannot use the database at {where.redacted()}: {error}") from error
             return cls(
                 log,

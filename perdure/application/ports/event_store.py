@@ -55,6 +55,7 @@ class EventStore(ABC):
             perdure.domain.errors.LogConflict: Other events stand at these versions; nothing was written.
             perdure.domain.errors.LogUnavailable: The store cannot be reached. Whether the events were
                 written is not known; appending the very same again settles it.
+            perdure.domain.errors.LogRefused: It refused, and will refuse again.
         """
 
     @asynccontextmanager

@@ -9,13 +9,13 @@ from typing import Any
 from eventsourcing.persistence import OperationalError
 from eventsourcing.postgres import PostgresDatastore
 from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg.sql import Identifier
 from psycopg.types.composite import CompositeInfo, register_composite
 from psycopg_pool import PoolTimeout
 
 from perdure.domain.errors import LogUnavailable
+from perdure.infrastructure.postgres.connecting import parameters
 
 _PATIENCE = 5.0
 """Seconds to wait for a connection."""
@@ -45,8 +45,7 @@ class RunEventsDatastore(PostgresDatastore):
         )
         # The library knows five connection parameters; TLS and timeouts are others.
         self.parameters: dict[str, Any] = {
-            "connect_timeout": int(_PATIENCE),
-            **conninfo_to_dict(conninfo),
+            **parameters(conninfo, timeout=_PATIENCE),
             "row_factory": dict_row,
         }
         self.pool.kwargs = self.parameters

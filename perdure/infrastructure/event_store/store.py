@@ -8,23 +8,18 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from eventsourcing.persistence import (
-    DatabaseError,
-    IntegrityError,
-    InterfaceError,
-    OperationalError,
-    StoredEvent,
-)
+from eventsourcing.persistence import IntegrityError, PersistenceError, StoredEvent
 from psycopg import Error
 from psycopg.errors import UniqueViolation
 
 from perdure.application.ports.event_store import EventStore, EventWriter, Told
-from perdure.domain.errors import LogConflict, LogUnavailable
+from perdure.domain.errors import LogConflict
 from perdure.domain.events import Event
 from perdure.infrastructure.event_store.group_commit import GroupCommit
 from perdure.infrastructure.event_store.recorder import RunEventsRecorder
 from perdure.infrastructure.event_store.run_log import RunLog
 from perdure.infrastructure.event_store.topics import WAKING_TOPICS
+from perdure.infrastructure.postgres.connecting import meaning
 from perdure.infrastructure.postgres.wire import Wire
 
 T = TypeVar("T")
@@ -150,7 +145,7 @@ class _Grouped(EventWriter):
         except UniqueViolation as conflict:
             await asyncio.to_thread(self._store.refused, stored, conflict)
         except Error as error:
-            raise LogUnavailable(f"the event store cannot be reached: {error}") from error
+            raise meaning(error, "the event store") from error
 
 
 def _reached(ask: Callable[[], T]) -> T:
@@ -158,7 +153,5 @@ def _reached(ask: Callable[[], T]) -> T:
         return ask()
     except IntegrityError:
         raise
-    except (OperationalError, InterfaceError) as error:
-        raise LogUnavailable(f"the event store cannot be reached: {error}") from error
-    except DatabaseError as error:
-        raise LogUnavailable(f"the event store refused: {error}") from error
+    except PersistenceError as error:
+        raise meaning(error, "the event store") from error

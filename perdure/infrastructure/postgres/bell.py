@@ -10,6 +10,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from perdure.application.ports.bell import Bell
+from perdure.infrastructure.postgres.connecting import parameters
 
 log = logging.getLogger("perdure")
 
@@ -36,7 +37,7 @@ class PostgresBell(Bell):
     def _listen(self, ring: Callable[[], None], ended: threading.Event) -> None:
         while not ended.is_set():
             try:
-                with psycopg.connect(self._conninfo, autocommit=True, connect_timeout=5) as connection:
+                with psycopg.connect(autocommit=True, **parameters(self._conninfo, timeout=5)) as connection:
                     connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
                     # What was appended while nobody listened rang no bell.
                     ring()

@@ -12,7 +12,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.sql import Composed
 from psycopg_pool import ConnectionPool
 
-from perdure.domain.errors import LogUnavailable
+from perdure.infrastructure.postgres.connecting import meaning, parameters
 
 
 class Database:
@@ -24,12 +24,11 @@ class Database:
         Args:
             conninfo: A libpq connection string or URL.
             max_size: Connections at most.
-            timeout: Seconds to wait for one.
+            timeout: Seconds to wait for one, and for the other side to show signs of life.
         """
         self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
-            conninfo,
             connection_class=Connection[DictRow],
-            kwargs={"autocommit": True, "row_factory": dict_row, "connect_timeout": int(timeout)},
+            kwargs={"autocommit": True, "row_factory": dict_row, **parameters(conninfo, timeout=timeout)},
             min_size=0,
             max_size=max_size,
             timeout=timeout,
@@ -42,21 +41,21 @@ class Database:
         """Lend a connection.
 
         Raises:
-            LogUnavailable: The database cannot be reached, or refused.
+            LogUnavailable: The database cannot be reached.
+            LogRefused: It refused, and will refuse again.
         """
         try:
             with self._pool.connection() as connection:
                 yield connection
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise LogUnavailable(f"the database cannot be reached: {error}") from error
         except psycopg.Error as error:
-            raise LogUnavailable(f"the database refused: {error}") from error
+            raise meaning(error, "the database") from error
 
     def rows(self, statement: Composed, parameters: Mapping[str, Any] | None = None) -> list[DictRow]:
         """Run one statement and return its rows.
 
         Raises:
-            LogUnavailable: The database cannot be reached, or refused.
+            LogUnavailable: The database cannot be reached.
+            LogRefused: It refused, and will refuse again.
         """
         with self.connection() as connection:
             cursor = connection.execute(statement, parameters)
