@@ -14,6 +14,8 @@ from typing import Self
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.support.swallowing import let_through, swallow
+
 
 class Cut(Enum):
     """When to cut the wire, once."""
@@ -24,6 +26,10 @@ class Cut(Enum):
 
 _EVENT = re.compile(rb"perdure\.[a-z-]+.{1,40}\{\"", re.DOTALL)
 """A stored event on its way: its topic, and right behind it the JSON of its state."""
+
+
+_FOR_EVER = 127
+"""Keepalive probes, one a second, without an answer; no more can be asked for."""
 
 
 class Proxy:
@@ -86,12 +92,21 @@ class Proxy:
         self._is_down = False
 
     def stall(self) -> None:
-        """Swallow what is sent in either direction, and close nothing; new wires lead nowhere."""
-        self._flows.clear()
+        """Swallow all packets in either direction, and close nothing.
+
+        The clients' packets are not even acknowledged, and nobody answers who wants to connect.
+        """
+        with self._turn:
+            self._flows.clear()
+            for wire in (self._listener, *self._wires):
+                swallow(wire)
 
     def flow(self) -> None:
-        """Let through what was swallowed, as a network does that was away, and all that follows."""
-        self._flows.set()
+        """Let packets through again: TCP then sends once more what was lost."""
+        with self._turn:
+            for wire in (self._listener, *self._wires):
+                let_through(wire)
+            self._flows.set()
 
     @contextlib.contextmanager
     def stalled(self) -> Generator[None]:
@@ -112,8 +127,15 @@ class Proxy:
                 threading.Thread(target=self._lead, args=(client,), daemon=True).start()
 
     def _lead(self, client: socket.socket) -> None:
+        # A client may give up while nobody hears it: then it is found out later that it is gone.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+            client.setsockopt(socket.IPPROTO_TCP, option, 1)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _FOR_EVER)
         with self._turn:
             self._wires.add(client)
+            if not self._flows.is_set():
+                swallow(client)
         self._flows.wait()
         try:
             server = self._connect()
