@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 import pytest
+from psycopg.sql import SQL
 
 from perdure import Agent, AgentRuns, LogRefused, LogUnavailable
+from perdure.infrastructure.event_store.run_log import RunLog
+from perdure.infrastructure.event_store.store import EventSourcedStore
+from perdure.infrastructure.postgres.connecting import PatientConnection
+from perdure.infrastructure.postgres.database import Database
 from perdure.testing import ScriptedModel, says
+from perdure.testing.logs import a_run
 
 FULL_DISK = """
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '53100'; END $$;
@@ -54,3 +62,35 @@ def test_closed_runs_say_so(database_url: str) -> None:
     for act in (lambda: runs.advance(run_id), lambda: runs.cancel(run_id, by="ann", reason="x")):
         with pytest.raises(LogRefused, match="closed"):
             act()
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(database_url: str) -> None:
+    """Something on the way may take what is sent, acknowledge it and lead nowhere."""
+    database = Database(database_url, timeout=0.2)
+    with pytest.raises(LogUnavailable, match="no answer within"):
+        database.rows(SQL("SELECT pg_sleep(600)").format())
+    assert database.rows(SQL("SELECT 1 AS one").format()) == [{"one": 1}]
+    database.close()
+
+
+def test_an_append_without_an_answer_is_offered_again(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one was written after all, later: offered again it is known as ours, and stands once."""
+    monkeypatch.setattr(PatientConnection, "patience", 0.3)
+    log = RunLog(database_url)
+    store = EventSourcedStore(log)
+    events = list(a_run().claimed())
+
+    async def write() -> None:
+        async with store.writing() as writer:
+            with psycopg.connect(database_url) as other:
+                other.execute("LOCK TABLE perdure.perdure_events IN EXCLUSIVE MODE")
+                with pytest.raises(LogUnavailable, match="no answer"):
+                    await writer.append(events)
+            await writer.append(events)
+
+    asyncio.run(write())
+    assert list(store.read("run-1")) == events
+    store.close()
+    log.close()

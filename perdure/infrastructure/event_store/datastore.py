@@ -15,7 +15,7 @@ from psycopg.types.composite import CompositeInfo, register_composite
 from psycopg_pool import PoolTimeout
 
 from perdure.domain.errors import LogUnavailable
-from perdure.infrastructure.postgres.connecting import parameters
+from perdure.infrastructure.postgres.connecting import PatientConnection, parameters
 
 _PATIENCE = 5.0
 """Seconds to wait for a connection."""
@@ -49,6 +49,7 @@ class RunEventsDatastore(PostgresDatastore):
             "row_factory": dict_row,
         }
         self.pool.kwargs = self.parameters
+        self.pool.connection_class = PatientConnection
         # Beyond this the pool would only try again after ever longer pauses, when the server may be back.
         self.pool.reconnect_timeout = _PATIENCE
 

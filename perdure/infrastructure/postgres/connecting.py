@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow
 from psycopg_pool import PoolClosed
 
 from perdure.domain.errors import LogError, LogRefused, LogUnavailable
 
+T = TypeVar("T")
 _FOR_GOOD = ("0A", "22", "42", "54")
 """Classes of SQLSTATE (appendix A of PostgreSQL's manual) that say the same however often one asks: not
 supported, wrong data, no such object or no right to it, over a limit of the server's."""
@@ -47,3 +50,33 @@ def meaning(error: Exception, what: str) -> LogError:
     if state is not None and state.startswith(_FOR_GOOD):
         return LogRefused(f"{what} refused, and will refuse again until somebody mends the cause: {error}")
     return LogUnavailable(f"{what} cannot be reached: {error}")
+
+
+class PatientConnection(psycopg.Connection[DictRow]):
+    """A connection on which no statement is waited for longer than it has patience.
+
+    Something between client and server may take what is sent, acknowledge it and lead nowhere: TCP's own
+    timeouts do not notice.
+
+    Attributes:
+        patience: Seconds for an answer.
+    """
+
+    patience: float = 30.0
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Run a statement to its answer.
+
+        Raises:
+            psycopg.OperationalError: None came in time; the connection is closed then.
+        """
+        try:
+            return super().wait(gen, interval, timeout if timeout is not None else self.patience)
+        except psycopg.errors._WaitTimeout as error:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            self.close()
+            raise psycopg.OperationalError(f"no answer within {self.patience:g} s") from error
+
+
+def with_patience(seconds: float) -> type[PatientConnection]:
+    """Return the class of connections that wait for so many seconds."""
+    return type("PatientConnection", (PatientConnection,), {"patience": seconds})

@@ -12,27 +12,27 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.sql import Composed
 from psycopg_pool import ConnectionPool
 
-from perdure.infrastructure.postgres.connecting import meaning, parameters
+from perdure.infrastructure.postgres.connecting import PatientConnection, meaning, parameters, with_patience
 
 
 class Database:
     """A small pool of connections; one statement is one transaction."""
 
-    def __init__(self, conninfo: str, *, max_size: int = 4, timeout: float = 5.0) -> None:
+    def __init__(self, conninfo: str, *, max_size: int = 4, timeout: float = 10.0) -> None:
         """Prepare; connections are made when they are needed.
 
         Args:
             conninfo: A libpq connection string or URL.
             max_size: Connections at most.
-            timeout: Seconds to wait for one, and for the other side to show signs of life.
+            timeout: Seconds to wait for one, and for an answer on it.
         """
-        self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
-            connection_class=Connection[DictRow],
+        self._pool: ConnectionPool[PatientConnection] = ConnectionPool(
+            connection_class=with_patience(timeout),
             kwargs={"autocommit": True, "row_factory": dict_row, **parameters(conninfo, timeout=timeout)},
             min_size=0,
             max_size=max_size,
             timeout=timeout,
-            check=ConnectionPool[Connection[DictRow]].check_connection,
+            check=ConnectionPool[PatientConnection].check_connection,
             open=True,
         )
 

@@ -17,6 +17,8 @@ from psycopg import Connection, InterfaceError, OperationalError, errors
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
+from perdure.infrastructure.postgres.connecting import PatientConnection
+
 _STATEMENT = b"perdure"
 _HEADER = Struct("!iiIii")
 _LENGTH = Struct("!i")
@@ -51,6 +53,7 @@ class Wire:
         self._socket = self._libpq.socket
         self._loop: asyncio.AbstractEventLoop | None = None
         self._answer: Answer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._result: PGresult | None = None
         self._waits_to_send = False
 
@@ -79,11 +82,15 @@ class Wire:
     def close(self) -> None:
         """Close the connection."""
         self.detach()
+        if self._timer is not None:
+            self._timer.cancel()
         self._connection.close()
 
     def run(self, parameters: Sequence[bytes], answer: Answer) -> None:
         """Send the statement with binary parameters; `answer` is called once, with a result or an error."""
         self._answer = answer
+        assert self._loop is not None  # noqa: S101 - it is attached while statements run
+        self._timer = self._loop.call_later(PatientConnection.patience, self._without_answer)
         try:
             formats = [Format.BINARY] * len(parameters)
             self._libpq.send_query_prepared(_STATEMENT, parameters, formats, Format.BINARY)
@@ -91,8 +98,11 @@ class Wire:
         except (OperationalError, InterfaceError) as error:
             self._broken(error)
 
+    def _without_answer(self) -> None:
+        self._broken(OperationalError(f"no answer within {PatientConnection.patience:g} s"))
+
     def _flush(self) -> None:
-        assert self._loop is not None  # noqa: S101 - it is attached while statements run
+        assert self._loop is not None  # noqa: S101
         if self._libpq.flush() and not self._waits_to_send:
             self._waits_to_send = True
             self._loop.add_writer(self._socket, self._writable)
@@ -135,6 +145,8 @@ class Wire:
 
     def _tell(self, result: PGresult | None, error: Exception | None) -> None:
         answer, self._answer = self._answer, None
+        if self._timer is not None:
+            self._timer.cancel()
         if answer is not None:
             answer(result, error)
 
