@@ -105,6 +105,26 @@ def test_after_a_lost_connection_the_next_append_makes_a_new_one(
     assert len(store.run_ids()) == 2
 
 
+def test_a_connection_that_is_seen_to_break_while_idle_keeps_nobody_waiting(
+    store: EventSourcedStore, database_url: str
+) -> None:
+    """The event loop hears of it before anybody appends: the next append says so, the one after it writes."""
+
+    async def write() -> None:
+        async with store.writing() as writer:
+            await writer.append(started(0))
+            wire = writer._group._wire  # type: ignore[attr-defined]
+            kill_writers(database_url)
+            while wire.is_usable:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+            with pytest.raises(LogUnavailable):
+                await asyncio.wait_for(writer.append(started(1)), 10)
+            await asyncio.wait_for(writer.append(started(1)), 10)
+
+    asyncio.run(write())
+    assert len(store.run_ids()) == 2
+
+
 def test_an_idle_connection_that_was_closed_is_not_used_again(
     store: EventSourcedStore, database_url: str
 ) -> None:

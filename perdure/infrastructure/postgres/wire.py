@@ -89,7 +89,9 @@ class Wire:
     def run(self, parameters: Sequence[bytes], answer: Answer) -> None:
         """Send the statement with binary parameters; `answer` is called once, with a result or an error."""
         self._answer = answer
-        assert self._loop is not None  # noqa: S101 - it is attached while statements run
+        if self._loop is None:
+            self._tell(None, OperationalError("the connection broke while nothing was under way on it"))
+            return
         self._timer = self._loop.call_later(PatientConnection.patience, self._without_answer)
         try:
             formats = [Format.BINARY] * len(parameters)
