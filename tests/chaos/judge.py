@@ -15,8 +15,8 @@ from perdure.domain.messages import ToolResultsMessage
 from perdure.domain.state import RunState
 from tests.chaos.program import Settings, expected_answer, plan_of
 from tests.chaos.record import faults_on_record
+from tests.chaos.server import connected_workers, writers
 from tests.chaos.world import Effect
-from tests.chaos.writers import connected_workers, writers
 from tests.support.waiting import eventually
 
 _MAY_HAPPEN_AGAIN = {"look_up", "linger", "open_ticket"}

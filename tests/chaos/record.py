@@ -17,8 +17,8 @@ from perdure.domain.events import (
     ToolCallVerified,
 )
 from tests.chaos.program import LIMITS, TOOLS
+from tests.chaos.server import OFFICE
 from tests.chaos.world import Effect
-from tests.chaos.writers import OFFICE
 
 _READS = {TOOLS[0], "linger"}
 """Tools that only look, or may be run again at will: they may fail although they acted."""

@@ -12,8 +12,8 @@ from perdure.infrastructure.postgres.embedded import EmbeddedPostgres
 from tests.chaos import harm
 from tests.chaos.disk import Disk, LimitedFiles, small_disk
 from tests.chaos.program import LINGERER, Settings, connect
+from tests.chaos.server import OFFICE, owners
 from tests.chaos.storm import Harm, Outcome, Report, storm
-from tests.chaos.writers import OFFICE, owners
 from tests.support.proxy import Proxy
 
 

@@ -11,7 +11,7 @@ from tests.chaos.crowd import Crowd
 from tests.chaos.fleet import Fleet
 from tests.chaos.judge import Verdicts, judge
 from tests.chaos.program import Settings, connect
-from tests.chaos.writers import OFFICE, note_writers
+from tests.chaos.server import OFFICE, note_writers
 
 Harm = Callable[[Fleet], bool]
 """Does some harm; returns whether there is more to do."""
@@ -60,7 +60,7 @@ def storm(
     settings = direct or fleet_settings[0]
     with connect(settings, OFFICE) as office, Fleet(*fleet_settings) as fleet:
         note_writers(settings.conninfo, settings.schema)
-        crowd = Crowd(office, settings.world)
+        crowd = Crowd(office, settings)
         crowd.start(run_ids if run_ids is not None else crowd.new_ids(kind, runs))
 
         def goes_on(left: bool) -> bool:

@@ -24,8 +24,8 @@ from perdure.domain.events import (
 )
 from tests.chaos.judge import Verdicts, left_connections, left_leases
 from tests.chaos.program import agent_for, plan_of
+from tests.chaos.server import OFFICE
 from tests.chaos.world import Effect, World
-from tests.chaos.writers import OFFICE
 
 RUN = next(f"run-{number}" for number in range(1000) if plan_of(f"run-{number}")[0] == ["refund"])
 """A run whose first step is one refund."""

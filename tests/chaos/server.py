@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import psycopg
 from psycopg.sql import SQL, Identifier
+
+from perdure.domain.events import Event
 
 OFFICE = "office"
 """How people, who start runs and decide, introduce themselves to the server."""
@@ -15,6 +19,14 @@ _WRITERS = "SELECT originator_id, originator_version, written_by FROM {}.perdure
 _OWNERS = """
 SELECT DISTINCT split_part(owner, ':', 2)::int FROM {}.leases
  WHERE owner IS NOT NULL AND expires_at > clock_timestamp()
+"""
+_WAITING = """
+SELECT run_id, topic
+  FROM unnest(%s::text[]) AS run_id
+ CROSS JOIN LATERAL (
+        SELECT topic FROM {}.perdure_events WHERE originator_id = run_id
+         ORDER BY originator_version DESC LIMIT 1) AS last_event
+ WHERE topic = ANY (%s)
 """
 _OTHERS = """
 SELECT application_name || ': ' || query FROM pg_stat_activity
@@ -39,6 +51,16 @@ def owners(conninfo: str, schema: str) -> list[int]:
     """Processes that hold runs now."""
     with psycopg.connect(conninfo) as connection:
         return [row[0] for row in connection.execute(SQL(_OWNERS).format(Identifier(schema)))]
+
+
+def last_events(
+    conninfo: str, schema: str, run_ids: Collection[str], kinds: Collection[type[Event]]
+) -> dict[str, type[Event]]:
+    """The last event of each run, of those where it is of one of these kinds."""
+    by_topic = {kind.TOPIC: kind for kind in kinds}
+    with psycopg.connect(conninfo) as connection:
+        rows = connection.execute(SQL(_WAITING).format(Identifier(schema)), (list(run_ids), list(by_topic)))
+        return {run_id: by_topic[topic] for run_id, topic in rows}
 
 
 def connected_workers(conninfo: str) -> list[str]:
